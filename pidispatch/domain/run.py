@@ -1,0 +1,100 @@
+"""Name the states, endings and identities of a run."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+
+class State(StrEnum):
+    QUEUED = "queued"
+    DEFERRED = "deferred"
+    HELD = "held"
+    ADMITTED = "admitted"
+    PREPARING = "preparing"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    FINISHING = "finishing"
+    ENDED = "ended"
+
+
+WAITING = (State.QUEUED, State.DEFERRED, State.HELD)
+OCCUPYING = (State.ADMITTED, State.PREPARING, State.RUNNING, State.STOPPING, State.FINISHING)
+
+
+class Outcome(StrEnum):
+    COMPLETED = "completed"
+    POLICY = "policy"
+    FAILED = "failed"
+
+
+class Result(StrEnum):
+    NONE = "none"
+    NO_OP = "no-op"
+    DONE_UNVERIFIED = "done-unverified"
+    DONE_VERIFIED = "done-verified"
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The right to act on one attempt of one run. Every write repeats `epoch`; a stale one changes nothing."""
+
+    run_id: int
+    public_id: str
+    attempt: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class NewRun:
+    """A run that somebody asked for. `folder` and `task` are bytes: paths and tasks fit no text column."""
+
+    public_id: str
+    folder: bytes
+    task: bytes
+    scope: str
+    target: str
+    pinned_host: str
+    trigger_type: str = "cli"
+    flow: str | None = None
+    provider: str | None = None
+    model: str | None = None
+    image: str | None = None
+    max_turns: int | None = None
+    max_tokens: int | None = None
+    priority: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """One run that may be admitted now on this host, as seen before any lock was taken."""
+
+    run_id: int
+    public_id: str
+    epoch: int
+    folder: bytes
+    scope: str
+    provider: str | None
+    model: str | None
+    image: str | None
+    max_turns: int | None
+    max_tokens: int | None
+    flow: str | None
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Occupant:
+    """One run that holds a slot on this host, as the reconciler sees it. Times are aware UTC."""
+
+    run_id: int
+    public_id: str
+    state: State
+    attempt: int
+    epoch: int
+    container_id: str | None
+    worker: str | None
+    worker_beat: datetime | None
+    state_since: datetime
+    go_at: datetime | None
+    deadline_at: datetime | None
+    stop_reason: str | None

@@ -1,0 +1,107 @@
+"""The error tree: what can go wrong, with fields for people and an exit code for supervisors."""
+
+from collections.abc import Sequence
+
+
+class PidispatchError(Exception):
+    """Something failed that an operator can act on. Ends a command with exit code 1."""
+
+    exit_code = 1
+
+
+class ConfigurationRefused(PidispatchError):
+    """The configuration (or a file it names) was refused. `problems` holds one sentence for each fault."""
+
+    exit_code = 2
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(self.problems))
+
+
+class SchemaDiffers(PidispatchError):
+    """The database's revision is not the one this version was built for; both are named."""
+
+    exit_code = 2
+
+    def __init__(self, *, found: str | None, wanted: str, ahead: bool) -> None:
+        self.found, self.wanted, self.ahead = found, wanted, ahead
+        way_out = (
+            "the database was upgraded by a newer pidispatch: install that version"
+            if ahead
+            else "run `pidispatch db upgrade`"
+        )
+        super().__init__(
+            f"the database schema is {'ahead' if ahead else 'behind'}: it is at "
+            f"{found or 'no revision'}, this version needs {wanted}; {way_out}"
+        )
+
+
+class Unavailable(PidispatchError):
+    """A part that pidispatch needs does not answer now; trying again later may help."""
+
+    part = "a service"
+
+    def __init__(self, problem: str) -> None:
+        self.problem = problem
+        super().__init__(f"{self.part} does not answer: {problem}")
+
+
+class DatabaseUnavailable(Unavailable):
+    part = "Postgres"
+
+
+class QueueUnavailable(Unavailable):
+    part = "Redis"
+
+
+class GatewayUnavailable(Unavailable):
+    part = "the gateway"
+
+
+class EngineUnavailable(Unavailable):
+    part = "the Docker engine"
+
+
+class BoxFault(PidispatchError):
+    """The engine refused to make or start a box. `why` is the fixed word the record carries."""
+
+    why = "engine-refused"
+
+
+class ImageMissing(BoxFault):
+    why = "job-image-missing"
+
+
+class WrongArchitecture(BoxFault):
+    why = "job-image-wrong-arch"
+
+
+class EntrypointMissing(BoxFault):
+    why = "entrypoint-missing"
+
+
+class DiskFull(BoxFault):
+    why = "disk-full"
+
+
+class NameTaken(BoxFault):
+    """A container of this name exists: another process made this attempt's box."""
+
+    why = "name-taken"
+
+
+class StaleEpoch(PidispatchError):
+    """The run was changed by somebody else since it was read; this process must stop touching it."""
+
+    def __init__(self, run_id: int, epoch: int) -> None:
+        self.run_id, self.epoch = run_id, epoch
+        super().__init__(f"run {run_id} is no longer at epoch {epoch}")
+
+
+class FolderRefused(PidispatchError):
+    """A folder cannot be used for a run. `reason` is the word a record would carry."""
+
+    def __init__(self, reason: str, problem: str) -> None:
+        self.reason = reason
+        super().__init__(problem)

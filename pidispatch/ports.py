@@ -1,0 +1,209 @@
+"""What the flows need from the outside, as small Protocols; the contract lives here."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Protocol
+
+from pidispatch.domain.run import Claim
+from pidispatch.domain.sandbox import BoxSpec
+
+
+class Gate(Protocol):
+    """What the `Admission` middleware asks before an actor may start anything."""
+
+    def admit(self) -> Claim | None:
+        """Admit the next due run of this host, or None when nothing may start. Never admits on an error."""
+
+
+class Bell(Protocol):
+    """Wake the workers of a host. A bell may be lost or doubled; the rows in Postgres decide."""
+
+    def ring_start(self, host: str, times: int = 1) -> None:
+        """Say that a run may be due. Raises QueueUnavailable."""
+
+    def ring_finish(self, host: str, run_id: int) -> None:
+        """Say that this run's box has ended. Raises QueueUnavailable."""
+
+    def pending(self, host: str) -> int:
+        """How many bells wait unheard. Raises QueueUnavailable."""
+
+
+@dataclass(frozen=True, slots=True)
+class BoxState:
+    """What the engine says of one container. `status` is Docker's word; times are aware UTC or None."""
+
+    container_id: str
+    name: str
+    status: str
+    exit_code: int | None
+    oom_killed: bool
+    error: str
+    started_at: datetime | None
+    finished_at: datetime | None
+    labels: dict[str, str]
+
+    @property
+    def ended(self) -> bool:
+        return self.status in {"exited", "dead"}
+
+
+class Boxes(Protocol):
+    """Make and end containers. Every method raises EngineUnavailable when the engine does not answer."""
+
+    def create(self, spec: BoxSpec) -> str:
+        """Create, never pull, and return the container's id. Raises ImageMissing, NameTaken, DiskFull, BoxFault."""
+
+    def start(self, container_id: str) -> None:
+        """Start a container once; the caller has looked that it never ran. Raises BoxFault and its kinds."""
+
+    def stop(self, container_id: str, *, grace: int) -> None:
+        """SIGTERM, `grace` seconds, SIGKILL. A container that is gone or ended is not an error."""
+
+    def remove(self, container_id: str) -> None:
+        """Kill if need be, and remove. A container that is gone is not an error."""
+
+    def tail(self, container_id: str, limit: int) -> bytes:
+        """The last `limit` bytes of its output, both streams; empty when it is gone. Memory stays bounded."""
+
+
+class BoxWatch(Protocol):
+    """Look at containers without touching them."""
+
+    def inspect(self, container_id: str) -> BoxState | None:
+        """None when the engine answers that there is no such container. Raises EngineUnavailable."""
+
+    def ours(self, installation: str) -> Sequence[BoxState]:
+        """Every container with this installation's label, in any state. Raises EngineUnavailable."""
+
+    def deaths(self, installation: str) -> Iterator[str]:
+        """Yield ids of our containers as they die, until the engine stops answering (EngineUnavailable)."""
+
+    def output(self, container_id: str, *, follow: bool) -> Iterator[bytes]:
+        """Chunks of the output as kept by the engine, for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImageFacts:
+    """What `image inspect` says: id, the labels, and whether its architecture runs on this engine."""
+
+    image_id: str
+    labels: dict[str, str]
+    architecture: str
+    runs_here: bool
+
+
+class Images(Protocol):
+    def facts(self, tag: str) -> ImageFacts | None:
+        """None when the engine has no such image. Raises EngineUnavailable."""
+
+    def engine_id(self) -> str:
+        """The engine's own id. Raises EngineUnavailable."""
+
+
+@dataclass(frozen=True, slots=True)
+class FolderState:
+    """What git in a box says of a folder: is it the root of a repository, its commit, is it dirty."""
+
+    is_root: bool
+    head: str | None
+    dirty: bool
+    problem: str | None
+
+
+class GitBox(Protocol):
+    """Ask git about a folder an agent may have written, in a throw-away container without network."""
+
+    def state(self, folder: str, *, uid: int, gid: int, image: str) -> FolderState:
+        """Bounded to 10 s. Raises EngineUnavailable, ImageMissing, BoxFault."""
+
+    def diff(self, folder: str, *, since: str, uid: int, gid: int, image: str) -> bytes:
+        """The change of the work tree against commit `since`, bounded. Raises as `state`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderFacts:
+    """What the gateway knows of a provider: its wire API, whether pi knows it by itself, whether a key is set."""
+
+    name: str
+    api: str
+    known_to_pi: bool
+    credential: bool
+
+
+class Doors(Protocol):
+    """The gateway as the worker sees it, over its control socket. Raises GatewayUnavailable."""
+
+    def open(self, run_id: int) -> str:
+        """Listen for this run's current attempt; returns the host directory to mount at /gate."""
+
+    def close(self, run_id: int) -> None:
+        """End the run's door: no new calls, open calls drained or aborted and settled. Idempotent."""
+
+    def provider(self, name: str) -> ProviderFacts | None:
+        """None when the gateway knows no such provider."""
+
+    def remove(self, run_id: int) -> None:
+        """Remove the socket's directory; only after the container is proven gone. Idempotent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """What the gateway needs to know of a run it opens a door for."""
+
+    run_id: int
+    public_id: str
+    attempt: int
+    provider: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallEnd:
+    """How one model call ended, as the gateway measured it.
+
+    `status` is the upstream's HTTP status (0: no answer), `stop_reason` one of stop, tool_use, length, error,
+    aborted or None. Tokens are counts; `cache_write` includes `cache_write_1h`. `measured` is false when the
+    provider reported no usage and the numbers are an estimate.
+    """
+
+    status: int
+    stop_reason: str | None
+    tokens_in: int = 0
+    tokens_out: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    reasoning: int = 0
+    measured: bool = True
+
+
+class Tickets(Protocol):
+    """The gateway's view of runs. Every method raises DatabaseUnavailable."""
+
+    def occupying(self, host: str) -> Sequence[Ticket]:
+        """The runs of this host that hold a slot; their sockets are opened again at boot."""
+
+    def ticket(self, run_id: int) -> Ticket | None:
+        """None when the run does not exist or holds no slot."""
+
+    def give_go(self, run_id: int, attempt: int, container: str) -> bool:
+        """True exactly once for one attempt: its row is live, the attempt current, `container` (at least 12 hex
+        digits of the id) the one recorded for it, and no go was given before."""
+
+    def keep_report(self, run_id: int, attempt: int, report: dict[str, Any], *, verified: bool) -> None:
+        """Keep the runner's report of an attempt; a verified one is never replaced."""
+
+
+class CallLedger(Protocol):
+    """One row for each model call: written before the first byte goes upstream, settled after."""
+
+    def open_call(self, run_id: int, attempt: int, *, provider: str, model: str, api: str) -> int | None:
+        """The call's id, committed; None when the run may not call (not live, or asked to stop)."""
+
+    def settle_call(self, call_id: int, end: CallEnd) -> None:
+        """Write the measured end; a second settlement of one call changes nothing."""
+
+    def assume_open(self, host: str, opened_before: datetime) -> int:
+        """Turn calls that an earlier gateway left open into `assumed`; returns how many."""
+
+
+Clock = Callable[[], datetime]
