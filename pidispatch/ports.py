@@ -187,7 +187,8 @@ class Tickets(Protocol):
 
     def give_go(self, run_id: int, attempt: int, container: str) -> bool:
         """True exactly once for one attempt: its row is live, the attempt current, `container` (at least 12 hex
-        digits of the id) the one recorded for it, and no go was given before."""
+        digits of the id) the one recorded for it, and no go was given before.
+        """
 
     def keep_report(self, run_id: int, attempt: int, report: dict[str, Any], *, verified: bool) -> None:
         """Keep the runner's report of an attempt; a verified one is never replaced."""

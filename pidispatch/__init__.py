@@ -1,0 +1,25 @@
+"""pidispatch lets the pi coding agent work on repositories while nobody watches.
+
+The data's path: something asks for a run (`entrypoints`, later forges and schedules) → `ingest` writes one row in
+Postgres and rings → the actor `start` wakes up behind the `Admission` middleware → `admit` chooses a due run and
+decides, reserves and claims in one transaction → `execute` prepares its folder, its door at the gateway and its box
+→ the runner in the box asks for its go, drives pi and reports → the actor `finish` settles and writes the end. The
+reconciler in `upkeep` compares rows with containers every two seconds and repairs what a crash left.
+
+The rows, each knowing only those below it:
+
+    entrypoints   one process or one screen each; no decisions
+    actors        what `dramatiq` loads; the only module that acts at import
+    upkeep        the reconciler: a thread of every worker process
+    app           the one place that joins things
+    ingest, admit, execute                                    the flows: way in, the gate, way out
+    config, queue, runtime, gateway, store, services, demo    one adapter each, one library each; neighbours are strangers
+    ports         what the flows need from outside
+    domain        decisions: pure functions over values
+    errors        what can go wrong, with its exit code
+
+Deliberately absent: anything that picks a run outside Postgres, a counter without the rows that explain it, a retry
+by exit code, a container with a network or a key.
+"""
+
+__version__ = "0.1.0"

@@ -1,0 +1,505 @@
+"""The tables: one class a row kind, with the rules that the database itself keeps."""
+
+from datetime import date, datetime
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    Computed,
+    Date,
+    DateTime,
+    ForeignKey,
+    Identity,
+    Index,
+    Integer,
+    LargeBinary,
+    SmallInteger,
+    Text,
+    UniqueConstraint,
+    func,
+    text,
+)
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+from pidispatch.domain.run import OCCUPYING, Outcome, Result, State
+
+TOKEN = "^[a-z][a-z0-9-]{0,63}$"  # noqa: S105 - the grammar of a reason word
+OCCUPYING_SQL = ", ".join(f"'{state}'" for state in OCCUPYING)
+
+
+def one_of(column: str, words: type[State | Outcome | Result] | tuple[str, ...]) -> str:
+    """SQL that holds when `column` is null or one of the words."""
+    listed = ", ".join(f"'{word}'" for word in words)
+    return f"{column} IN ({listed})"
+
+
+class Base(DeclarativeBase):
+    type_annotation_map = {  # noqa: RUF012 - SQLAlchemy reads it from the class
+        str: Text(),
+        int: Integer(),
+        datetime: DateTime(timezone=True),
+        date: Date(),
+        bytes: LargeBinary(),
+        dict[str, Any]: JSONB(),
+    }
+
+
+def _key() -> Mapped[int]:
+    return mapped_column(BigInteger, Identity(always=True), primary_key=True)
+
+
+def _now() -> Mapped[datetime]:
+    return mapped_column(server_default=func.now())
+
+
+def _count() -> Mapped[int]:
+    return mapped_column(BigInteger, server_default=text("0"))
+
+
+class Scope(Base):
+    """A scope: a repository, a folder, a folder's inode, or `*` for everything."""
+
+    __tablename__ = "scopes"
+    __table_args__ = (
+        CheckConstraint("occupied >= 0", name="scopes_occupied_not_negative"),
+        CheckConstraint('"limit" IS NULL OR "limit" >= 1', name="scopes_limit_positive"),
+        {"comment": "A scope: locked by every admission and every ending of its runs"},
+    )
+
+    key: Mapped[str] = mapped_column(
+        primary_key=True, comment="*, folder:<hash>, inode:<host>:<dev>:<ino>, or a forge's repository"
+    )
+    occupied: Mapped[int] = mapped_column(
+        server_default=text("0"), comment="Runs of this scope in an occupying state"
+    )
+    limit: Mapped[int | None] = mapped_column(comment="Runs at a time; null is no limit")
+    last_started_at: Mapped[datetime | None] = mapped_column(
+        comment="Scopes take turns: the longest ago first"
+    )
+    paused_at: Mapped[datetime | None] = mapped_column(comment="Set while an operator holds this scope back")
+    paused_by: Mapped[str | None]
+
+
+class Run(Base):
+    """A run, from being asked for to its end. Free of personal data by construction."""
+
+    __tablename__ = "runs"
+    __table_args__ = (
+        CheckConstraint("length(public_id) BETWEEN 1 AND 200", name="runs_public_id_length"),
+        CheckConstraint(one_of("kind", ("local", "github", "gitlab", "forgejo", "azure")), name="runs_kind"),
+        CheckConstraint(one_of("state", State), name="runs_state"),
+        CheckConstraint(one_of("outcome", Outcome), name="runs_outcome"),
+        CheckConstraint(one_of("result", Result), name="runs_result"),
+        CheckConstraint("priority BETWEEN -100 AND 100", name="runs_priority"),
+        CheckConstraint("attempt BETWEEN 0 AND 99", name="runs_attempt"),
+        CheckConstraint("cost_cap_micros >= 0 AND cost_micros >= 0", name="runs_money_not_negative"),
+        CheckConstraint(f"why ~ '{TOKEN}'", name="runs_why_is_a_word"),
+        CheckConstraint(f"reason ~ '{TOKEN}'", name="runs_reason_is_a_word"),
+        CheckConstraint(f"cause ~ '{TOKEN}'", name="runs_cause_is_a_word"),
+        CheckConstraint("isfinite(not_before) AND isfinite(deadline_at)", name="runs_times_are_finite"),
+        CheckConstraint("kind <> 'local' OR pinned_host IS NOT NULL", name="local_run_has_a_host"),
+        CheckConstraint(
+            "(state = 'ended') = (ended_at IS NOT NULL) AND (ended_at IS NULL) = (outcome IS NULL)",
+            name="ended_has_outcome",
+        ),
+        CheckConstraint("state NOT IN ('deferred', 'held') OR cause IS NOT NULL", name="waiting_has_cause"),
+        CheckConstraint(
+            f"state NOT IN ({OCCUPYING_SQL}) OR (host IS NOT NULL AND attempt > 0)",
+            name="occupying_has_owner",
+        ),
+        Index(
+            "runs_one_per_folder",
+            "mutex",
+            unique=True,
+            postgresql_where=text(f"mutex IS NOT NULL AND state IN ({OCCUPYING_SQL})"),
+        ),
+        Index("runs_due", "queued_at", "id", postgresql_where=text("state = 'queued'")),
+        Index("runs_wake", "not_before", postgresql_where=text("state IN ('deferred', 'held')")),
+        Index(
+            "runs_scope_waiters",
+            "scope",
+            "queued_at",
+            postgresql_where=text("state IN ('queued', 'deferred', 'held')"),
+        ),
+        Index("runs_occupying", "host", "scope", postgresql_where=text(f"state IN ({OCCUPYING_SQL})")),
+        Index("runs_ended", text("ended_at DESC"), postgresql_where=text("ended_at IS NOT NULL")),
+        Index("runs_created", text("created_at DESC")),
+        Index("runs_root", "root_id", postgresql_where=text("root_id IS NOT NULL")),
+        {"comment": "A run: what was asked, where it stands, how it ended, what it used. No personal data"},
+    )
+
+    id: Mapped[int] = _key()
+    public_id: Mapped[str] = mapped_column(
+        unique=True, comment="The id people see; a repeat of it is a duplicate"
+    )
+    kind: Mapped[str] = mapped_column(server_default=text("'local'"), comment="local or a forge's kind")
+    target: Mapped[str] = mapped_column(comment="local:<basename of the folder>, or repository and number")
+    scope: Mapped[str] = mapped_column(ForeignKey("scopes.key"), comment="What limits and pauses apply to")
+    mutex: Mapped[str | None] = mapped_column(
+        ForeignKey("scopes.key"),
+        comment="The folder by device and inode, set at admission: one run at a time",
+    )
+    pinned_host: Mapped[str | None] = mapped_column(comment="The only host that may run it (folders)")
+    trigger_type: Mapped[str] = mapped_column(
+        comment="cli, api, cron, label, comment, pull_request, issue, chain"
+    )
+    trigger_id: Mapped[str | None]
+    trigger_index: Mapped[int | None]
+    flow: Mapped[str | None]
+    command: Mapped[str | None]
+    project: Mapped[str | None]
+    priority: Mapped[int] = mapped_column(SmallInteger, server_default=text("0"))
+    provider: Mapped[str | None] = mapped_column(comment="As asked; from admission on, as used")
+    model: Mapped[str | None] = mapped_column(comment="As asked; from admission on, as used")
+    image: Mapped[str | None]
+    backend: Mapped[str] = mapped_column(server_default=text("'local'"))
+    max_turns: Mapped[int | None]
+    max_tokens: Mapped[int | None] = mapped_column(BigInteger)
+    cost_cap_micros: Mapped[int | None] = mapped_column(
+        BigInteger, comment="Micro-dollars this run may spend"
+    )
+
+    state: Mapped[str] = mapped_column(server_default=text("'queued'"))
+    outcome: Mapped[str | None] = mapped_column(comment="completed, policy or failed; only when ended")
+    result: Mapped[str | None] = mapped_column(comment="What was achieved")
+    reason: Mapped[str | None] = mapped_column(comment="Why it ended so: a word of a closed list")
+    why: Mapped[str | None] = mapped_column(comment="A second word: the detail of the reason")
+    cause: Mapped[str | None] = mapped_column(comment="Why it waits")
+    not_before: Mapped[datetime | None] = mapped_column(comment="Waits at least until then")
+    blocked_by: Mapped[int | None] = mapped_column(ForeignKey("runs.id", ondelete="SET NULL"))
+
+    attempt: Mapped[int] = mapped_column(
+        SmallInteger, server_default=text("0"), comment="Names the container"
+    )
+    epoch: Mapped[int] = mapped_column(
+        server_default=text("0"), comment="Fencing token: +1 at every transition"
+    )
+    host: Mapped[str | None] = mapped_column(comment="Where it runs or ran")
+    worker: Mapped[str | None] = mapped_column(comment="The process that prepares it")
+    created_at: Mapped[datetime] = _now()
+    queued_at: Mapped[datetime] = _now()
+    state_since: Mapped[datetime] = _now()
+    admitted_at: Mapped[datetime | None]
+    started_at: Mapped[datetime | None] = mapped_column(comment="When its box got its go")
+    ended_at: Mapped[datetime | None]
+    deadline_at: Mapped[datetime | None]
+    stop_requested_at: Mapped[datetime | None]
+    stop_reason: Mapped[str | None] = mapped_column(comment="operator-cancel, deadline or shutdown")
+
+    exit_code: Mapped[int | None]
+    turns: Mapped[int | None] = mapped_column(
+        comment="Calls that ended stop, tool_use or length, by the gateway"
+    )
+    calls: Mapped[int] = mapped_column(server_default=text("0"))
+    tokens_in: Mapped[int] = _count()
+    tokens_out: Mapped[int] = _count()
+    tokens_cache_read: Mapped[int] = _count()
+    tokens_cache_write: Mapped[int] = _count()
+    tokens_total: Mapped[int] = mapped_column(
+        BigInteger,
+        Computed("tokens_in + tokens_out + tokens_cache_read + tokens_cache_write", persisted=True),
+        comment="Billed tokens, cache included",
+    )
+    cost_micros: Mapped[int | None] = mapped_column(BigInteger, comment="Micro-dollars")
+    cost_class: Mapped[str | None] = mapped_column(comment="metered, floor, plan, estimate or unrated")
+    session_resumed: Mapped[bool | None]
+    session_reason: Mapped[str | None]
+    session_bytes: Mapped[int | None] = mapped_column(BigInteger)
+
+    parent_id: Mapped[int | None] = mapped_column(ForeignKey("runs.id"))
+    root_id: Mapped[int | None] = mapped_column(ForeignKey("runs.id"))
+    requeue_of: Mapped[int | None] = mapped_column(ForeignKey("runs.id"))
+    continues: Mapped[int | None] = mapped_column(ForeignKey("runs.id"))
+    chain_depth: Mapped[int] = mapped_column(SmallInteger, server_default=text("0"))
+    chain_refused: Mapped[int | None] = mapped_column(SmallInteger)
+    replica: Mapped[int | None] = mapped_column(SmallInteger)
+    replicas: Mapped[int | None] = mapped_column(SmallInteger)
+
+    admission: Mapped[dict[str, Any] | None] = mapped_column(comment="The facts the last decision saw")
+    reported: Mapped[dict[str, Any] | None] = mapped_column(
+        comment="What the runner said; telemetry, never money"
+    )
+
+
+class RunPayload(Base):
+    """The untrusted bytes a run needs, and its folder's path."""
+
+    __tablename__ = "run_payloads"
+    __table_args__ = (
+        Index("run_payloads_expiry", "expires_at", postgresql_where=text("expires_at IS NOT NULL")),
+        {"comment": "Untrusted bytes of a run; deleted 7 days after its end"},
+    )
+
+    run_id: Mapped[int] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True)
+    folder: Mapped[bytes | None] = mapped_column(comment="The folder's path, as bytes of the file system")
+    task: Mapped[bytes | None]
+    task_bytes: Mapped[int | None] = mapped_column(BigInteger, comment="Length as given, before any cut")
+    title: Mapped[bytes | None]
+    body: Mapped[bytes | None]
+    event: Mapped[bytes | None]
+    created_at: Mapped[datetime] = _now()
+    expires_at: Mapped[datetime | None]
+
+
+class RunAttempt(Base):
+    """One attempt: one container, its go, its end."""
+
+    __tablename__ = "run_attempts"
+    __table_args__ = (
+        CheckConstraint("attempt > 0", name="run_attempts_attempt_positive"),
+        CheckConstraint(
+            one_of("outcome", ("completed", "policy", "failed", "lost", "never-started")),
+            name="run_attempts_outcome",
+        ),
+        {"comment": "One attempt of a run; allocated at admission, before its container exists"},
+    )
+
+    run_id: Mapped[int] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True)
+    attempt: Mapped[int] = mapped_column(SmallInteger, primary_key=True)
+    host: Mapped[str]
+    engine_id: Mapped[str | None]
+    container_name: Mapped[str | None] = mapped_column(unique=True)
+    container_id: Mapped[str | None] = mapped_column(unique=True)
+    image_id: Mapped[str | None]
+    admitted_at: Mapped[datetime] = _now()
+    boxed_at: Mapped[datetime | None] = mapped_column(comment="When its container had been created")
+    go_at: Mapped[datetime | None] = mapped_column(comment="When its box got its go: from here it is charged")
+    exited_at: Mapped[datetime | None]
+    ended_at: Mapped[datetime | None]
+    exit_code: Mapped[int | None]
+    oom_killed: Mapped[bool | None]
+    outcome: Mapped[str | None]
+    reason: Mapped[str | None]
+    why: Mapped[str | None]
+    reported: Mapped[dict[str, Any] | None] = mapped_column(comment="The runner's report, or its exit line")
+    report_verified: Mapped[bool | None] = mapped_column(comment="Signed with the key that came with the go")
+
+
+class ProviderCall(Base):
+    """One call to a model provider."""
+
+    __tablename__ = "provider_calls"
+    __table_args__ = (
+        CheckConstraint(one_of("state", ("held", "settled", "assumed")), name="provider_calls_state"),
+        CheckConstraint("(state = 'held') = (settled_at IS NULL)", name="held_call_is_open"),
+        Index("provider_calls_run", "run_id", "attempt"),
+        Index("provider_calls_open", "host", "opened_at", postgresql_where=text("state = 'held'")),
+        {"comment": "One model call: written before its first byte goes upstream, settled after"},
+    )
+
+    id: Mapped[int] = _key()
+    run_id: Mapped[int] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"))
+    attempt: Mapped[int] = mapped_column(SmallInteger)
+    host: Mapped[str]
+    provider: Mapped[str]
+    model: Mapped[str]
+    api: Mapped[str]
+    state: Mapped[str] = mapped_column(server_default=text("'held'"))
+    held_micros: Mapped[int] = mapped_column(
+        BigInteger, server_default=text("0"), comment="Micro-dollars reserved for this call"
+    )
+    opened_at: Mapped[datetime] = _now()
+    settled_at: Mapped[datetime | None]
+    status: Mapped[int | None] = mapped_column(comment="The provider's HTTP status; 0 when it did not answer")
+    stop_reason: Mapped[str | None]
+    tokens_in: Mapped[int] = _count()
+    tokens_out: Mapped[int] = _count()
+    tokens_cache_read: Mapped[int] = _count()
+    tokens_cache_write: Mapped[int] = _count()
+    tokens_reasoning: Mapped[int] = _count()
+    measured: Mapped[bool] = mapped_column(
+        server_default=text("true"), comment="False: the provider reported nothing, this is an estimate"
+    )
+    cost_micros: Mapped[int | None] = mapped_column(BigInteger)
+
+
+class RunUsage(Base):
+    """What one model used in one run."""
+
+    __tablename__ = "run_usage"
+    __table_args__ = (
+        {"comment": "Tokens, calls and cost of one model in one run: the sum of settled calls"},
+    )
+
+    run_id: Mapped[int] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True)
+    provider: Mapped[str] = mapped_column(primary_key=True)
+    model: Mapped[str] = mapped_column(primary_key=True)
+    calls: Mapped[int] = mapped_column(server_default=text("0"))
+    failed_calls: Mapped[int] = mapped_column(server_default=text("0"))
+    estimated_calls: Mapped[int] = mapped_column(server_default=text("0"))
+    tokens_in: Mapped[int] = _count()
+    tokens_out: Mapped[int] = _count()
+    tokens_cache_read: Mapped[int] = _count()
+    tokens_cache_write: Mapped[int] = _count()
+    tokens_reasoning: Mapped[int] = _count()
+    cost_micros: Mapped[int | None] = mapped_column(BigInteger)
+    cost_class: Mapped[str | None]
+    price_version: Mapped[str | None]
+
+
+class SpendWindow(Base):
+    """What one scope used of one unit in one period."""
+
+    __tablename__ = "spend_windows"
+    __table_args__ = (
+        UniqueConstraint("scope", "unit", "period", "starts_on", name="spend_windows_identity"),
+        CheckConstraint(one_of("unit", ("runs", "tokens", "micros")), name="spend_windows_unit"),
+        CheckConstraint("used >= 0", name="spend_windows_used_not_negative"),
+        CheckConstraint(
+            "period = 'day' OR (period = 'week' AND extract(isodow FROM starts_on) = 1) "
+            "OR (period = 'month' AND extract(day FROM starts_on) = 1)",
+            name="spend_windows_period",
+        ),
+        {"comment": "One window of spend; used is always the sum of its reservations"},
+    )
+
+    id: Mapped[int] = _key()
+    scope: Mapped[str]
+    unit: Mapped[str]
+    period: Mapped[str] = mapped_column(comment="day (UTC), week (from Monday) or month")
+    starts_on: Mapped[date]
+    used: Mapped[int] = _count()
+
+
+class Reservation(Base):
+    """What one run holds or has used in one window."""
+
+    __tablename__ = "reservations"
+    __table_args__ = (
+        CheckConstraint(one_of("state", ("held", "settled", "released")), name="reservations_state"),
+        CheckConstraint("held >= 0 AND settled >= 0", name="reservations_not_negative"),
+        CheckConstraint("(state = 'settled') = (settled IS NOT NULL)", name="settled_has_amount"),
+        CheckConstraint("(state = 'held') = (closed_at IS NULL)", name="held_is_open"),
+        Index("reservations_window", "window_id"),
+        Index("reservations_open", "run_id", postgresql_where=text("state = 'held'")),
+        {"comment": "What one run holds in one window: held, then settled or released"},
+    )
+
+    run_id: Mapped[int] = mapped_column(ForeignKey("runs.id"), primary_key=True)
+    window_id: Mapped[int] = mapped_column(ForeignKey("spend_windows.id"), primary_key=True)
+    state: Mapped[str] = mapped_column(server_default=text("'held'"))
+    held: Mapped[int] = mapped_column(BigInteger)
+    settled: Mapped[int | None] = mapped_column(BigInteger)
+    counted: Mapped[int] = mapped_column(
+        BigInteger,
+        Computed("CASE state WHEN 'held' THEN held WHEN 'settled' THEN settled ELSE 0 END", persisted=True),
+        comment="What it counts in its window now",
+    )
+    created_at: Mapped[datetime] = _now()
+    closed_at: Mapped[datetime | None]
+
+
+class OneShot(Base):
+    """A spent one-shot trigger."""
+
+    __tablename__ = "one_shots"
+    __table_args__ = (
+        {"comment": "A spent one-shot trigger; the key is its identity, the index is display only"},
+    )
+
+    key: Mapped[str] = mapped_column(primary_key=True)
+    trigger_type: Mapped[str | None]
+    trigger_index: Mapped[int | None]
+    repo: Mapped[str | None]
+    number: Mapped[int | None]
+    run_id: Mapped[int] = mapped_column(ForeignKey("runs.id"))
+    spent_at: Mapped[datetime] = _now()
+    marked_at: Mapped[datetime | None] = mapped_column(comment="When the file's mark was written")
+
+
+class Delivery(Base):
+    """One event and what was decided of it."""
+
+    __tablename__ = "deliveries"
+    __table_args__ = (
+        UniqueConstraint("source", "delivery_id", name="deliveries_identity"),
+        Index("deliveries_body", "source", "body_hash", "received_at"),
+        Index("deliveries_received", text("received_at DESC")),
+        {"comment": "One event and what was decided of it, dropped ones too"},
+    )
+
+    id: Mapped[int] = _key()
+    source: Mapped[str]
+    delivery_id: Mapped[str]
+    body_hash: Mapped[bytes | None]
+    event: Mapped[str | None]
+    action: Mapped[str | None]
+    repo: Mapped[str | None]
+    number: Mapped[int | None]
+    sender_id: Mapped[str | None]
+    decision: Mapped[str]
+    reason: Mapped[str | None]
+    run_id: Mapped[int | None] = mapped_column(ForeignKey("runs.id"))
+    received_at: Mapped[datetime] = _now()
+
+
+class ScheduleSlot(Base):
+    """One planned instant of one schedule."""
+
+    __tablename__ = "schedule_slots"
+    __table_args__ = (
+        CheckConstraint(
+            one_of("state", ("ran", "deferred", "skipped", "missed")), name="schedule_slots_state"
+        ),
+        {"comment": "One planned instant of one schedule, and what became of it"},
+    )
+
+    schedule: Mapped[str] = mapped_column(primary_key=True)
+    planned_at: Mapped[datetime] = mapped_column(primary_key=True)
+    state: Mapped[str]
+    reason: Mapped[str | None]
+    run_id: Mapped[int | None] = mapped_column(ForeignKey("runs.id"))
+    decided_at: Mapped[datetime] = _now()
+
+
+class Host(Base):
+    """A machine that runs boxes."""
+
+    __tablename__ = "hosts"
+    __table_args__ = (
+        CheckConstraint("capacity >= 1", name="hosts_capacity_positive"),
+        {"comment": "A machine that runs boxes; locked while one of its slots is taken"},
+    )
+
+    name: Mapped[str] = mapped_column(primary_key=True)
+    installation: Mapped[str] = mapped_column(
+        server_default=text("substr(md5(random()::text || clock_timestamp()::text), 1, 8)"),
+        comment="8 hex digits in the labels of its containers: another installation's are never touched",
+    )
+    capacity: Mapped[int] = mapped_column(comment="Runs at a time on this host")
+    engine_id: Mapped[str | None] = mapped_column(comment="The Docker engine's own id")
+    heartbeat_at: Mapped[datetime] = _now()
+    reconciled_at: Mapped[datetime | None]
+
+
+class Worker(Base):
+    """A worker process."""
+
+    __tablename__ = "workers"
+    __table_args__ = (
+        Index("workers_host", "host", "heartbeat_at"),
+        {"comment": "A worker process; an old heartbeat means it is gone"},
+    )
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    host: Mapped[str] = mapped_column(ForeignKey("hosts.name"))
+    pid: Mapped[int]
+    version: Mapped[str]
+    started_at: Mapped[datetime] = _now()
+    heartbeat_at: Mapped[datetime] = _now()
+
+
+class AuditEntry(Base):
+    """An operator's action."""
+
+    __tablename__ = "audit_log"
+    __table_args__ = ({"comment": "What operators did; rows are only ever added"},)
+
+    id: Mapped[int] = _key()
+    at: Mapped[datetime] = _now()
+    actor: Mapped[str]
+    action: Mapped[str]
+    subject: Mapped[str | None]
+    detail: Mapped[dict[str, Any] | None]
