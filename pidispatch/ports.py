@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
-from pidispatch.domain.run import Claim
+from pidispatch.domain.limits import RunCap
+from pidispatch.domain.outcome import Again, End
+from pidispatch.domain.run import AttemptFacts, BoxEnd, Claim, Job, NewRun, Occupant, Waiting
 from pidispatch.domain.sandbox import BoxSpec
 
 
@@ -14,6 +16,131 @@ class Gate(Protocol):
 
     def admit(self) -> Claim | None:
         """Admit the next due run of this host, or None when nothing may start. Never admits on an error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """What the cheap checks found for one waiting run: the effective values, and the folder's identity.
+
+    `mutex` is the scope key of the folder by host, device and inode; None for runs without a folder.
+    """
+
+    provider: str
+    model: str
+    image: str
+    image_id: str
+    engine_id: str
+    max_turns: int
+    max_tokens: int | None
+    mutex: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    claim: Claim
+
+
+@dataclass(frozen=True, slots=True)
+class Deferred:
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    reason: str
+    why: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """Somebody else changed the run since it was looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoRoom:
+    """The host is full; the run stays as it was."""
+
+
+Answer = Admitted | Deferred | Refused | Passed | NoRoom
+
+
+class Admissions(Protocol):
+    """The admission transaction, and the answers that need no reservation. Raises DatabaseUnavailable."""
+
+    def next_due(self, passed: Sequence[int]) -> Waiting | None:
+        """The run that should start next on this host, leaving out ids in `passed`; takes no lock."""
+
+    def admit(self, run: Waiting, ready: Ready, caps: Sequence[RunCap]) -> Answer:
+        """Pause, folder, capacity, windows, reservation and state change: together or not at all."""
+
+    def defer(self, run: Waiting, *, cause: str, seconds: int) -> None:
+        """Not now: the run is due again after `seconds`."""
+
+    def refuse(self, run: Waiting, *, reason: str, why: str | None, provider: str, model: str) -> None:
+        """Not at all: the run ends as policy, holding nothing."""
+
+
+class Submissions(Protocol):
+    def submit(self, run: NewRun) -> int | None:
+        """Write the run and its payload; None when a run of this public id exists. Raises DatabaseUnavailable."""
+
+
+class Runs(Protocol):
+    """Move a run forward. A write whose epoch is stale raises StaleEpoch. Raises DatabaseUnavailable."""
+
+    def preparing(self, claim: Claim) -> Job:
+        """Admitted to preparing; returns what the attempt needs."""
+
+    def boxed(self, claim: Claim, *, container_id: str, name: str) -> Claim:
+        """Preparing to running, with the container recorded: only from here on can it get its go."""
+
+    def stopping(self, claim: Claim, *, reason: str) -> Claim:
+        """Running to stopping: asked to stop, not proven gone."""
+
+    def finishing(self, claim: Claim) -> Claim:
+        """Any occupying state to finishing; a finisher that died is followed by another."""
+
+    def facts(self, run_id: int) -> AttemptFacts:
+        """What the rows know of the current attempt."""
+
+
+class Occupants(Protocol):
+    """Read who holds a slot. Raises DatabaseUnavailable."""
+
+    def occupants(self, host: str) -> Sequence[Occupant]:
+        """Every run of this host in an occupying state."""
+
+    def occupant(self, run_id: int) -> Occupant | None:
+        """One run, None when it holds no slot."""
+
+    def request_stop(self, run_id: int, *, reason: str) -> bool:
+        """Ask an occupying run to stop; True when this was the first ask."""
+
+
+class Endings(Protocol):
+    """The last transaction of an attempt. Raises StaleEpoch, DatabaseUnavailable."""
+
+    def end(self, claim: Claim, verdict: End, box: BoxEnd) -> bool:
+        """Write the terminal record, settle or give back, free the slot: together. False while a call is open."""
+
+    def again(self, claim: Claim, verdict: Again, box: BoxEnd) -> bool:
+        """Queue the run for another attempt and free its slot. False while a call is open."""
+
+
+class Hosts(Protocol):
+    """This host and this worker, as rows. Raises DatabaseUnavailable."""
+
+    def register(self, *, worker: str, pid: int, version: str, capacity: int, engine_id: str | None) -> str:
+        """Make both known; returns the installation: 8 hex digits for container labels."""
+
+    def beat(self, worker: str, *, reconciled: bool) -> None:
+        """Say that both live."""
+
+    def leave(self, worker: str) -> None:
+        """The worker ends in good order."""
+
+    def bells_due(self) -> int:
+        """How many bells should hang now: what may start, never more than the room for it."""
 
 
 class Bell(Protocol):

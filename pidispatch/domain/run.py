@@ -51,9 +51,11 @@ class NewRun:
     public_id: str
     folder: bytes
     task: bytes
+    task_bytes: int
     scope: str
     target: str
     pinned_host: str
+    mutex: str | None = None
     trigger_type: str = "cli"
     flow: str | None = None
     provider: str | None = None
@@ -98,3 +100,48 @@ class Occupant:
     go_at: datetime | None
     deadline_at: datetime | None
     stop_reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What an attempt needs to be prepared: the untrusted bytes, and the values settled at admission."""
+
+    claim: Claim
+    folder: bytes
+    task: bytes
+    task_bytes: int
+    target: str
+    flow: str | None
+    trigger_type: str
+    provider: str
+    model: str
+    image: str
+    max_turns: int
+    max_tokens: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptFacts:
+    """What the rows know of an attempt that is about to be judged."""
+
+    claim: Claim
+    state: State
+    container_id: str | None
+    container_name: str | None
+    got_go: bool
+    charged: int
+    stop_reason: str | None
+    last_status: int | None
+    billed: int
+    open_calls: int
+    report_verified: bool
+    report_reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class BoxEnd:
+    """How the engine says a box ended; all None when it is gone."""
+
+    exit_code: int | None = None
+    oom_killed: bool | None = None
+    exited_at: datetime | None = None

@@ -1,0 +1,139 @@
+"""Judge how an attempt ended, from facts that the box could not forge."""
+
+import re
+from dataclasses import dataclass
+from typing import assert_never
+
+from pidispatch.domain.run import Outcome, Result
+
+NO_GO = 97  # the runner's exit code when the gateway gave no go
+NEVER_STARTED = (125, 126, 127)
+MAX_ATTEMPTS = 2  # attempts that got their go
+MAX_STARTS = 4  # attempts of any kind, so that a broken host cannot start one run for ever
+REPORT_CAPABILITY = "report"  # the image label that promises a signed report
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What is known of an attempt whose box has ended or gone.
+
+    `exit_code` is the engine's, None when it could not be read. `charged` counts attempts that got their go, this
+    one included. `last_status` is the status of the gateway's last answer, None without a call; `billed` counts
+    calls that used tokens. `report_expected` holds for images that promise a signed report.
+    """
+
+    got_go: bool
+    box_known: bool
+    exit_code: int | None
+    stop_reason: str | None
+    attempt: int
+    charged: int
+    last_status: int | None = None
+    billed: int = 0
+    report_expected: bool = False
+    report_verified: bool = False
+    report_reason: str | None = None
+    start_problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The run ends. `give_back` returns everything it had reserved."""
+
+    outcome: Outcome
+    reason: str
+    why: str | None = None
+    result: Result = Result.NONE
+    give_back: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """The run is queued again after `delay` seconds; `give_back` as in End."""
+
+    cause: str
+    delay: int
+    give_back: bool
+
+
+Verdict = End | Again
+
+_WORD = re.compile(r"[a-z][a-z0-9-]{0,63}")
+_POLICY_REASONS = frozenset(
+    {
+        "provider-auth-refused",
+        "cost-cap",
+        "model-not-allowed",
+        "cost-cap-unenforceable",
+        "model-policy-unenforceable",
+    }
+)
+
+
+def judge(evidence: Evidence) -> Verdict:
+    """The first thing that is certain decides; the exit code comes last, since the agent can choose it."""
+    if evidence.stop_reason is not None:
+        return _stopped(evidence, evidence.stop_reason)
+    if not evidence.got_go:
+        return _never_started(evidence)
+    if not evidence.box_known:
+        return End(Outcome.FAILED, "lost")
+    return _exited(evidence)
+
+
+def _stopped(evidence: Evidence, stop_reason: str) -> End:
+    reason = "operator-cancel" if stop_reason == "operator-cancel" else "worker-abort"
+    why = None if reason == stop_reason else stop_reason
+    return End(Outcome.POLICY, reason, why, give_back=evidence.charged == 0)
+
+
+def _never_started(evidence: Evidence) -> Verdict:
+    """A problem of the image or disk comes again; a box that vanished before its go is worth another start."""
+    give_back = evidence.charged == 0
+    if evidence.start_problem is not None:
+        return End(Outcome.FAILED, "container-never-started", evidence.start_problem, give_back=give_back)
+    if evidence.attempt >= MAX_STARTS:
+        return End(Outcome.FAILED, "container-never-started", "too-many-starts", give_back=give_back)
+    return Again("never-started", 5, give_back=give_back)
+
+
+def _exited(evidence: Evidence) -> Verdict:
+    if _provider_failed(evidence) and evidence.charged < MAX_ATTEMPTS:
+        return Again("provider-failed", 60, give_back=False)
+    match evidence.exit_code:
+        case None:
+            return End(Outcome.FAILED, "unknown", "exit-code-unreadable")
+        case 0:
+            return _claimed_success(evidence)
+        case 2:
+            label = evidence.report_reason if evidence.report_verified else None
+            return End(
+                Outcome.POLICY, label if label in _POLICY_REASONS else "runner-policy", _detail(evidence)
+            )
+        case 1:
+            return End(Outcome.FAILED, "infra", _detail(evidence))
+        case int():
+            return End(Outcome.FAILED, "unknown-exit-code")
+        case _:
+            assert_never(evidence.exit_code)
+
+
+def _claimed_success(evidence: Evidence) -> End:
+    """Exit 0 is believed from an image that promises no report, or with its signed report."""
+    if evidence.report_expected and not evidence.report_verified:
+        return End(Outcome.FAILED, "report-unverified")
+    return End(Outcome.COMPLETED, "completed", result=Result.DONE_UNVERIFIED)
+
+
+def _detail(evidence: Evidence) -> str | None:
+    """The runner's own reason as a record's word; what it did not sign, or what is no word, is left out."""
+    if not evidence.report_verified or evidence.report_reason is None:
+        return None
+    word = evidence.report_reason.replace("_", "-")
+    return word if _WORD.fullmatch(word) else None
+
+
+def _provider_failed(evidence: Evidence) -> bool:
+    status = evidence.last_status
+    failed = status is not None and (status in {0, 429} or status >= 500)
+    return failed and evidence.billed == 0 and evidence.exit_code != 0

@@ -1,0 +1,71 @@
+"""Decide what to do with one occupying run, from its row, its container and the time."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from pidispatch.domain.run import Occupant, State
+
+WORKER_SILENT = timedelta(seconds=15)
+PREPARING_LIMIT = timedelta(minutes=5)
+GO_LIMIT = timedelta(seconds=90)
+GATEWAY_PATIENCE = timedelta(seconds=20)
+STOP_GRACE = 10  # seconds between SIGTERM and SIGKILL
+BOX_PROBATION = timedelta(seconds=30)
+
+
+class Action(StrEnum):
+    WAIT = "wait"
+    FINISH = "finish"
+    STOP = "stop"
+    NEVER_STARTED = "never-started"
+    LOST = "lost"
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """What the engine says of an attempt's container: it ended, it runs, or it was created only."""
+
+    ended: bool
+    running: bool
+
+
+def act(run: Occupant, box: Box | None, now: datetime) -> Action:
+    """`box` is None when the engine answered that the container does not exist. Never called without an answer.
+
+    A run whose box has ended is finished, whatever else is true of it. A box without its go belongs to a preparer
+    that lives, or is taken back. What is past its deadline, or was asked to stop, is stopped and looked at again.
+    """
+    if box is not None and box.ended:
+        return Action.FINISH
+    if run.state is State.FINISHING:
+        return Action.FINISH
+    if run.state in {State.ADMITTED, State.PREPARING}:
+        return _preparing(run, now)
+    if box is None:
+        return Action.LOST if run.go_at is not None else Action.NEVER_STARTED
+    if run.stop_reason is not None or run.state is State.STOPPING:
+        return Action.STOP
+    if run.deadline_at is not None and now >= run.deadline_at:
+        return Action.STOP
+    return _waits_for_go(run, box, now)
+
+
+def _preparing(run: Occupant, now: datetime) -> Action:
+    """A preparer that is silent or too slow loses its claim; its container, if any, is removed with it."""
+    if run.stop_reason is not None or _preparer_is_gone(run, now) or now - run.state_since > PREPARING_LIMIT:
+        return Action.NEVER_STARTED
+    return Action.WAIT
+
+
+def _waits_for_go(run: Occupant, box: Box, now: datetime) -> Action:
+    if run.go_at is not None:
+        return Action.WAIT
+    if not box.running:
+        created_and_left = _preparer_is_gone(run, now) or now - run.state_since > GO_LIMIT
+        return Action.NEVER_STARTED if created_and_left else Action.WAIT
+    return Action.NEVER_STARTED if now - run.state_since > GO_LIMIT else Action.WAIT
+
+
+def _preparer_is_gone(run: Occupant, now: datetime) -> bool:
+    return run.worker_beat is None or now - run.worker_beat > WORKER_SILENT

@@ -1,0 +1,126 @@
+"""Keep the gateway's rows: who may pass its doors, the go, the report, and every model call."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import text
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.sql import bindparam
+
+from pidispatch.domain.run import OCCUPYING
+from pidispatch.ports import CallEnd, Ticket
+from pidispatch.store.database import Database
+
+OCCUPYING_LIST = ", ".join(f"'{state}'" for state in OCCUPYING)
+TICKETS = f"""
+SELECT id, public_id, attempt, coalesce(provider, '') FROM runs WHERE state IN ({OCCUPYING_LIST})
+"""  # noqa: S608 - fixed words
+
+# The clock of a run starts with its go. The container must be the one recorded for the attempt: a second box that a
+# stopped starter made later presents another id and gets nothing.
+GIVE_GO = text("""
+WITH given AS (
+  UPDATE run_attempts a SET go_at = clock_timestamp() FROM runs r
+  WHERE r.id = a.run_id AND a.run_id = :run AND a.attempt = :attempt AND r.attempt = a.attempt
+    AND r.state = 'running' AND r.stop_reason IS NULL AND a.go_at IS NULL
+    AND length(:container) >= 12 AND starts_with(a.container_id, :container)
+  RETURNING a.run_id)
+UPDATE runs SET started_at = coalesce(started_at, clock_timestamp()),
+       deadline_at = clock_timestamp() + make_interval(secs => :timeout)
+FROM given WHERE runs.id = given.run_id
+""")
+KEEP_REPORT = text("""
+UPDATE run_attempts SET reported = :report, report_verified = :verified
+WHERE run_id = :run AND attempt = :attempt AND report_verified IS DISTINCT FROM true
+""").bindparams(bindparam("report", type_=JSONB))
+
+# FOR SHARE makes a call and the end of its run take turns, so that no call slips in behind the last look.
+OPEN_CALL = text("""
+INSERT INTO provider_calls (run_id, attempt, host, provider, model, api)
+SELECT r.id, r.attempt, r.host, :provider, :model, :api
+FROM runs r JOIN run_attempts a ON a.run_id = r.id AND a.attempt = r.attempt
+WHERE r.id = :run AND r.attempt = :attempt AND r.state = 'running' AND r.stop_reason IS NULL AND a.go_at IS NOT NULL
+FOR SHARE OF r
+RETURNING id
+""")
+SETTLE_CALL = text("""
+UPDATE provider_calls SET state = 'settled', settled_at = clock_timestamp(), status = :status,
+  stop_reason = :stop_reason, tokens_in = :tokens_in, tokens_out = :tokens_out, tokens_cache_read = :cache_read,
+  tokens_cache_write = :cache_write, tokens_reasoning = :reasoning, measured = :measured
+WHERE id = :id AND state = 'held'
+""")
+ASSUME_OPEN = text("""
+UPDATE provider_calls SET state = 'assumed', settled_at = clock_timestamp(), measured = false
+WHERE host = :host AND state = 'held' AND opened_at < :before
+""")
+ASSUME_RUN = text("""
+UPDATE provider_calls SET state = 'assumed', settled_at = clock_timestamp(), measured = false
+WHERE run_id = :run AND state = 'held'
+""")
+
+
+class PostgresTickets:
+    """Implements `ports.Tickets`. `timeout` is how many seconds a run may take from its go."""
+
+    def __init__(self, database: Database, *, timeout: int) -> None:
+        self._database = database
+        self._timeout = timeout
+
+    def occupying(self, host: str) -> Sequence[Ticket]:
+        with self._database.transaction() as connection:
+            rows = connection.execute(text(f"{TICKETS} AND host = :host ORDER BY id"), {"host": host})
+            return [Ticket(*row) for row in rows]
+
+    def ticket(self, run_id: int) -> Ticket | None:
+        with self._database.transaction() as connection:
+            row = connection.execute(text(f"{TICKETS} AND id = :id"), {"id": run_id}).one_or_none()
+        return None if row is None else Ticket(*row)
+
+    def give_go(self, run_id: int, attempt: int, container: str) -> bool:
+        asked = {"run": run_id, "attempt": attempt, "container": container, "timeout": self._timeout}
+        with self._database.transaction() as connection:
+            return connection.execute(GIVE_GO, asked).rowcount == 1
+
+    def keep_report(self, run_id: int, attempt: int, report: dict[str, Any], *, verified: bool) -> None:
+        asked = {"run": run_id, "attempt": attempt, "report": report, "verified": verified}
+        with self._database.transaction() as connection:
+            connection.execute(KEEP_REPORT, asked)
+
+
+class PostgresCallLedger:
+    """Implements `ports.CallLedger`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def open_call(self, run_id: int, attempt: int, *, provider: str, model: str, api: str) -> int | None:
+        asked = {"run": run_id, "attempt": attempt, "provider": provider, "model": model, "api": api}
+        with self._database.transaction() as connection:
+            call: int | None = connection.execute(OPEN_CALL, asked).scalar_one_or_none()
+            return call
+
+    def settle_call(self, call_id: int, end: CallEnd) -> None:
+        asked = {
+            "id": call_id,
+            "status": end.status,
+            "stop_reason": end.stop_reason,
+            "tokens_in": end.tokens_in,
+            "tokens_out": end.tokens_out,
+            "cache_read": end.cache_read,
+            "cache_write": end.cache_write,
+            "reasoning": end.reasoning,
+            "measured": end.measured,
+        }
+        with self._database.transaction() as connection:
+            connection.execute(SETTLE_CALL, asked)
+
+    def assume_open(self, host: str, opened_before: datetime) -> int:
+        with self._database.transaction() as connection:
+            return connection.execute(ASSUME_OPEN, {"host": host, "before": opened_before}).rowcount
+
+
+def assume_run(database: Database, run_id: int) -> int:
+    """No gateway answers: turn this run's open calls into `assumed`, so that it can end. Returns how many."""
+    with database.transaction() as connection:
+        return connection.execute(ASSUME_RUN, {"run": run_id}).rowcount

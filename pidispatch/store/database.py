@@ -1,0 +1,51 @@
+"""Open transactions on Postgres, and translate its errors once."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+
+from sqlalchemy import Connection, Engine, create_engine, make_url, text
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+
+from pidispatch.errors import DatabaseUnavailable
+
+
+class Database:
+    """A pool of connections. `url` is a SQLAlchemy URL for psycopg 3; nothing connects before the first use."""
+
+    def __init__(self, url: str, *, pool_size: int = 5, application: str = "pidispatch") -> None:
+        self.url = make_url(url)
+        self._engine: Engine = create_engine(
+            self.url,
+            pool_size=pool_size,
+            max_overflow=pool_size,
+            pool_pre_ping=False,
+            connect_args={"application_name": application, "connect_timeout": 5},
+        )
+
+    @contextmanager
+    def transaction(self) -> Iterator[Connection]:
+        """Commit at the end, roll back on any error. Raises DatabaseUnavailable when Postgres does not answer."""
+        try:
+            with self._engine.begin() as connection:
+                yield connection
+        except (OperationalError, InterfaceError) as error:
+            raise DatabaseUnavailable(_first_line(error)) from error
+        except DBAPIError as error:
+            if error.connection_invalidated:
+                raise DatabaseUnavailable(_first_line(error)) from error
+            raise
+
+    def now(self) -> datetime:
+        """Postgres's clock: the only one that decides."""
+        with self.transaction() as connection:
+            moment: datetime = connection.execute(text("SELECT clock_timestamp()")).scalar_one()
+            return moment
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+
+def _first_line(error: DBAPIError) -> str:
+    """The driver's sentence, without the statement and its parameters."""
+    return str(error.orig).strip().splitlines()[0] if str(error.orig).strip() else type(error.orig).__name__

@@ -1,0 +1,148 @@
+"""End an attempt: the terminal transaction, or back into the queue."""
+
+from sqlalchemy import Connection, text
+
+from pidispatch.domain.outcome import Again, End
+from pidispatch.domain.run import BoxEnd, Claim
+from pidispatch.errors import StaleEpoch
+from pidispatch.store.database import Database
+from pidispatch.store.ledger import expire_payload, give_back, settle
+
+LOCK_RUN = text("""
+SELECT r.scope, r.mutex, EXISTS (SELECT 1 FROM provider_calls c WHERE c.run_id = r.id AND c.state = 'held') AS calling
+FROM runs r WHERE r.id = :id AND r.epoch = :epoch AND r.state = 'finishing' FOR UPDATE OF r
+""")
+LOCK_SCOPES = text("SELECT key FROM scopes WHERE key IN (:scope, :mutex) ORDER BY key FOR UPDATE")
+FREE_SCOPES = text("UPDATE scopes SET occupied = occupied - 1 WHERE key IN (:scope, :mutex)")
+SUM_USAGE = text("""
+INSERT INTO run_usage (run_id, provider, model, calls, failed_calls, estimated_calls, tokens_in, tokens_out,
+                       tokens_cache_read, tokens_cache_write, tokens_reasoning, cost_class)
+SELECT run_id, provider, model, count(*), count(*) FILTER (WHERE status IS NULL OR status NOT BETWEEN 200 AND 299),
+       count(*) FILTER (WHERE NOT measured OR state = 'assumed'), sum(tokens_in), sum(tokens_out),
+       sum(tokens_cache_read), sum(tokens_cache_write), sum(tokens_reasoning), 'unrated'
+FROM provider_calls WHERE run_id = :id GROUP BY run_id, provider, model
+ON CONFLICT (run_id, provider, model) DO UPDATE SET
+  calls = excluded.calls, failed_calls = excluded.failed_calls, estimated_calls = excluded.estimated_calls,
+  tokens_in = excluded.tokens_in, tokens_out = excluded.tokens_out, tokens_cache_read = excluded.tokens_cache_read,
+  tokens_cache_write = excluded.tokens_cache_write, tokens_reasoning = excluded.tokens_reasoning
+""")
+# What the run used is the sum over all its attempts, by the gateway's rows alone.
+USED = """
+  calls = used.calls, turns = used.turns, tokens_in = used.tokens_in, tokens_out = used.tokens_out,
+  tokens_cache_read = used.cache_read, tokens_cache_write = used.cache_write
+"""
+USED_FROM = """
+  (SELECT count(*) AS calls,
+          CASE WHEN bool_or(a.go_at IS NOT NULL)
+               THEN count(c.id) FILTER (WHERE c.stop_reason IN ('stop', 'tool_use', 'length')) END AS turns,
+          coalesce(sum(c.tokens_in), 0) AS tokens_in, coalesce(sum(c.tokens_out), 0) AS tokens_out,
+          coalesce(sum(c.tokens_cache_read), 0) AS cache_read, coalesce(sum(c.tokens_cache_write), 0) AS cache_write
+   FROM run_attempts a LEFT JOIN provider_calls c ON c.run_id = a.run_id AND c.attempt = a.attempt
+   WHERE a.run_id = :id) AS used
+"""
+END_RUN = text(f"""
+UPDATE runs r SET state = 'ended', epoch = r.epoch + 1, outcome = :outcome, result = :result, reason = :reason,
+  why = :why, exit_code = :exit_code, ended_at = clock_timestamp(), state_since = clock_timestamp(),
+  reported = (SELECT reported FROM run_attempts a WHERE a.run_id = r.id AND a.attempt = r.attempt),
+  session_resumed = false, {USED}
+FROM {USED_FROM} WHERE r.id = :id
+""")  # noqa: S608 - fixed text
+QUEUE_RUN = text(f"""
+UPDATE runs r SET state = 'deferred', epoch = r.epoch + 1, cause = :cause,
+  not_before = clock_timestamp() + make_interval(secs => :delay), worker = NULL, host = NULL, deadline_at = NULL,
+  started_at = CASE WHEN :kept THEN r.started_at END, state_since = clock_timestamp(), {USED}
+FROM {USED_FROM} WHERE r.id = :id
+""")  # noqa: S608
+END_ATTEMPT = text("""
+UPDATE run_attempts a SET ended_at = clock_timestamp(), exited_at = :exited_at, exit_code = :exit_code,
+  oom_killed = :oom_killed, outcome = :outcome, reason = :reason, why = :why
+FROM runs r WHERE r.id = :id AND a.run_id = r.id AND a.attempt = r.attempt
+""")
+
+
+class CallsOpen(Exception):
+    """A model call of the run is not settled yet."""
+
+
+class PostgresEndings:
+    """Implements `ports.Endings`. Lock order: run, scopes by key, windows."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def end(self, claim: Claim, verdict: End, box: BoxEnd) -> bool:
+        """Write the terminal record. Returns False, changing nothing, while a model call is still open."""
+        try:
+            with self._database.transaction() as connection:
+                self._free(connection, claim, give_everything_back=verdict.give_back)
+                connection.execute(SUM_USAGE, {"id": claim.run_id})
+                outcome = "never-started" if verdict.give_back else str(verdict.outcome)
+                _end_attempt(connection, claim, box, outcome=outcome, reason=verdict.reason, why=verdict.why)
+                connection.execute(
+                    END_RUN,
+                    {
+                        "id": claim.run_id,
+                        "outcome": str(verdict.outcome),
+                        "result": str(verdict.result),
+                        "reason": verdict.reason,
+                        "why": verdict.why,
+                        "exit_code": box.exit_code,
+                    },
+                )
+                expire_payload(connection, claim.run_id)
+        except CallsOpen:
+            return False
+        return True
+
+    def again(self, claim: Claim, verdict: Again, box: BoxEnd) -> bool:
+        """Queue the run for another attempt. Returns False, changing nothing, while a model call is open."""
+        try:
+            with self._database.transaction() as connection:
+                self._free(connection, claim, give_everything_back=verdict.give_back, settle_rest=False)
+                outcome = "never-started" if verdict.give_back else "failed"
+                _end_attempt(connection, claim, box, outcome=outcome, reason=verdict.cause, why=None)
+                connection.execute(
+                    QUEUE_RUN,
+                    {
+                        "id": claim.run_id,
+                        "cause": verdict.cause,
+                        "delay": verdict.delay,
+                        "kept": not verdict.give_back,
+                    },
+                )
+        except CallsOpen:
+            return False
+        return True
+
+    def _free(
+        self, connection: Connection, claim: Claim, *, give_everything_back: bool, settle_rest: bool = True
+    ) -> None:
+        run = connection.execute(LOCK_RUN, {"id": claim.run_id, "epoch": claim.epoch}).one_or_none()
+        if run is None:
+            raise StaleEpoch(claim.run_id, claim.epoch)
+        if run.calling:
+            raise CallsOpen
+        scopes = {"scope": run.scope, "mutex": run.mutex}
+        connection.execute(LOCK_SCOPES, scopes)
+        connection.execute(FREE_SCOPES, scopes)
+        if give_everything_back:
+            give_back(connection, claim.run_id)
+        elif settle_rest:
+            settle(connection, claim.run_id)
+
+
+def _end_attempt(
+    connection: Connection, claim: Claim, box: BoxEnd, *, outcome: str, reason: str, why: str | None
+) -> None:
+    connection.execute(
+        END_ATTEMPT,
+        {
+            "id": claim.run_id,
+            "exited_at": box.exited_at,
+            "exit_code": box.exit_code,
+            "oom_killed": box.oom_killed,
+            "outcome": outcome,
+            "reason": reason,
+            "why": why,
+        },
+    )

@@ -1,0 +1,96 @@
+"""Say that this host and this worker live, and what the reconciler needs to know of them."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import text
+
+from pidispatch.domain.run import OCCUPYING
+from pidispatch.store.database import Database
+
+OCCUPYING_LIST = ", ".join(f"'{state}'" for state in OCCUPYING)
+REGISTER_HOST = text("""
+INSERT INTO hosts (name, capacity, engine_id) VALUES (:name, :capacity, :engine_id)
+ON CONFLICT (name) DO UPDATE SET capacity = excluded.capacity, heartbeat_at = clock_timestamp(),
+  engine_id = coalesce(excluded.engine_id, hosts.engine_id)
+RETURNING installation
+""")
+REGISTER_WORKER = text("""
+INSERT INTO workers (id, host, pid, version) VALUES (:id, :host, :pid, :version)
+ON CONFLICT (id) DO UPDATE SET heartbeat_at = clock_timestamp()
+""")
+BEAT = text("""
+WITH worker AS (UPDATE workers SET heartbeat_at = clock_timestamp() WHERE id = :worker)
+UPDATE hosts SET heartbeat_at = clock_timestamp(), reconciled_at = CASE WHEN :reconciled THEN clock_timestamp()
+  ELSE reconciled_at END WHERE name = :host
+""")
+FORGET_WORKERS = text(
+    "DELETE FROM workers WHERE host = :host AND heartbeat_at < clock_timestamp() - interval '1 day'"
+)
+LEAVE = text("DELETE FROM workers WHERE id = :id")
+# A run is due when its time has come and its folder is free; bells never exceed the room there is for them.
+DUE = text(f"""
+SELECT least(
+  (SELECT count(*) FROM (
+     SELECT 1 FROM runs r JOIN scopes s ON s.key = r.scope LEFT JOIN scopes m ON m.key = r.mutex
+     WHERE (r.pinned_host IS NULL OR r.pinned_host = :host) AND r.state IN ('queued', 'deferred')
+       AND (r.not_before IS NULL OR r.not_before <= now()) AND (m.key IS NULL OR m.occupied = 0)
+       AND s.paused_at IS NULL AND NOT EXISTS (SELECT 1 FROM scopes g WHERE g.key = '*' AND g.paused_at IS NOT NULL)
+     LIMIT 100) due),
+  (SELECT h.capacity + 1 - (SELECT count(*) FROM runs o WHERE o.host = h.name AND o.state IN ({OCCUPYING_LIST}))
+   FROM hosts h WHERE h.name = :host)) AS bells
+""")  # noqa: S608 - fixed words
+TURN = text("SELECT pg_try_advisory_xact_lock(hashtextextended('pidispatch bells ' || :host, 0))")
+LIVE_WORKERS = text(
+    "SELECT count(*) FROM workers WHERE heartbeat_at > clock_timestamp() - interval '15 seconds'"
+)
+PAUSED = text("SELECT paused_at FROM scopes WHERE key = '*'")
+
+
+@dataclass(frozen=True, slots=True)
+class QueueTruth:
+    """What is true of the queue now: live worker processes, and since when everything is paused."""
+
+    workers: int
+    paused_at: datetime | None
+
+
+class PostgresHosts:
+    """Implements `ports.Hosts`."""
+
+    def __init__(self, database: Database, *, host: str) -> None:
+        self._database = database
+        self._host = host
+
+    def register(self, *, worker: str, pid: int, version: str, capacity: int, engine_id: str | None) -> str:
+        """Make this host and worker known; returns the installation, 8 hex digits for container labels."""
+        with self._database.transaction() as connection:
+            installation: str = connection.execute(
+                REGISTER_HOST, {"name": self._host, "capacity": capacity, "engine_id": engine_id}
+            ).scalar_one()
+            connection.execute(
+                REGISTER_WORKER, {"id": worker, "host": self._host, "pid": pid, "version": version}
+            )
+            connection.execute(FORGET_WORKERS, {"host": self._host})
+        return installation
+
+    def beat(self, worker: str, *, reconciled: bool) -> None:
+        with self._database.transaction() as connection:
+            connection.execute(BEAT, {"worker": worker, "host": self._host, "reconciled": reconciled})
+
+    def leave(self, worker: str) -> None:
+        with self._database.transaction() as connection:
+            connection.execute(LEAVE, {"id": worker})
+
+    def bells_due(self) -> int:
+        """How many bells should hang for this host now; 0 when another process is looking at this moment."""
+        with self._database.transaction() as connection:
+            if not connection.execute(TURN, {"host": self._host}).scalar_one():
+                return 0
+            bells: int | None = connection.execute(DUE, {"host": self._host}).scalar_one()
+        return max(0, bells or 0)
+
+    def truth(self) -> QueueTruth:
+        with self._database.transaction() as connection:
+            workers = connection.execute(LIVE_WORKERS).scalar_one()
+            return QueueTruth(workers, connection.execute(PAUSED).scalar_one())

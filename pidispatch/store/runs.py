@@ -1,0 +1,144 @@
+"""Move a run from admitted to its box, and read where it stands; every write repeats its epoch."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection, TextClause, text
+
+from pidispatch.domain.run import OCCUPYING, AttemptFacts, Claim, Job, Occupant, State
+from pidispatch.errors import StaleEpoch
+from pidispatch.store.database import Database
+
+OCCUPYING_LIST = ", ".join(f"'{state}'" for state in OCCUPYING)
+
+PREPARING = text("""
+UPDATE runs r SET state = 'preparing', epoch = r.epoch + 1, state_since = clock_timestamp()
+FROM run_payloads p
+WHERE p.run_id = r.id AND r.id = :id AND r.epoch = :epoch AND r.state = 'admitted'
+RETURNING r.epoch, p.folder, p.task, p.task_bytes, r.target, r.flow, r.trigger_type, r.provider, r.model, r.image,
+          r.max_turns, r.max_tokens
+""")
+BOXED = text("""
+WITH moved AS (
+  UPDATE runs SET state = 'running', epoch = epoch + 1, state_since = clock_timestamp()
+  WHERE id = :id AND epoch = :epoch AND state = 'preparing' RETURNING id, attempt, epoch),
+boxed AS (
+  UPDATE run_attempts a SET container_id = :container, container_name = :name, boxed_at = clock_timestamp()
+  FROM moved WHERE a.run_id = moved.id AND a.attempt = moved.attempt)
+SELECT epoch FROM moved
+""")
+FINISHING = text("""
+UPDATE runs SET state = 'finishing', epoch = epoch + 1,
+       state_since = CASE state WHEN 'finishing' THEN state_since ELSE clock_timestamp() END
+WHERE id = :id AND epoch = :epoch AND state IN ('admitted', 'preparing', 'running', 'stopping', 'finishing')
+RETURNING epoch
+""")
+STOPPING = text("""
+UPDATE runs SET state = 'stopping', epoch = epoch + 1, stop_reason = coalesce(stop_reason, :reason),
+       state_since = CASE state WHEN 'stopping' THEN state_since ELSE clock_timestamp() END
+WHERE id = :id AND epoch = :epoch AND state IN ('running', 'stopping') RETURNING epoch
+""")
+# A stop is asked for without an epoch: it is true of whatever attempt is current, and moves no state by itself.
+REQUEST_STOP = text(f"""
+UPDATE runs SET stop_requested_at = clock_timestamp(), stop_reason = :reason
+WHERE id = :id AND state IN ({OCCUPYING_LIST}) AND stop_reason IS NULL
+""")  # noqa: S608 - fixed words
+OCCUPANTS = f"""
+SELECT r.id, r.public_id, r.state, r.attempt, r.epoch, a.container_id, r.worker, w.heartbeat_at, r.state_since,
+       a.go_at, r.deadline_at, r.stop_reason
+FROM runs r LEFT JOIN run_attempts a ON a.run_id = r.id AND a.attempt = r.attempt
+LEFT JOIN workers w ON w.id = r.worker
+WHERE r.state IN ({OCCUPYING_LIST})
+"""  # noqa: S608
+FACTS = text("""
+SELECT r.epoch, r.state, r.attempt, r.public_id, r.stop_reason, a.container_id, a.container_name,
+       a.go_at IS NOT NULL AS got_go, coalesce(a.report_verified, false) AS report_verified,
+       a.reported ->> 'reason' AS report_reason,
+       (SELECT count(*) FROM run_attempts g WHERE g.run_id = r.id AND g.go_at IS NOT NULL) AS charged,
+       (SELECT c.status FROM provider_calls c WHERE c.run_id = r.id AND c.attempt = r.attempt AND c.state <> 'held'
+        ORDER BY c.settled_at DESC, c.id DESC LIMIT 1) AS last_status,
+       (SELECT count(*) FROM provider_calls c WHERE c.run_id = r.id AND c.attempt = r.attempt
+        AND (c.tokens_in > 0 OR c.tokens_out > 0 OR c.state = 'assumed')) AS billed,
+       (SELECT count(*) FROM provider_calls c WHERE c.run_id = r.id AND c.state = 'held') AS open_calls
+FROM runs r LEFT JOIN run_attempts a ON a.run_id = r.id AND a.attempt = r.attempt WHERE r.id = :id
+""")
+
+
+class PostgresRuns:
+    """Implements `ports.Runs`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def preparing(self, claim: Claim) -> Job:
+        with self._database.transaction() as connection:
+            # Losing this write in a crash loses nothing: an admitted run is taken back just as a preparing one is.
+            connection.exec_driver_sql("SET LOCAL synchronous_commit = off")
+            row = connection.execute(PREPARING, {"id": claim.run_id, "epoch": claim.epoch}).one_or_none()
+        if row is None:
+            raise StaleEpoch(claim.run_id, claim.epoch)
+        epoch, *rest = row
+        return Job(_at(claim, epoch), *rest)
+
+    def boxed(self, claim: Claim, *, container_id: str, name: str) -> Claim:
+        return self._advance(BOXED, claim, container=container_id, name=name)
+
+    def stopping(self, claim: Claim, *, reason: str) -> Claim:
+        return self._advance(STOPPING, claim, reason=reason)
+
+    def finishing(self, claim: Claim) -> Claim:
+        return self._advance(FINISHING, claim)
+
+    def request_stop(self, run_id: int, *, reason: str) -> bool:
+        with self._database.transaction() as connection:
+            return connection.execute(REQUEST_STOP, {"id": run_id, "reason": reason}).rowcount == 1
+
+    def occupants(self, host: str) -> Sequence[Occupant]:
+        with self._database.transaction() as connection:
+            rows = connection.execute(text(f"{OCCUPANTS} AND r.host = :host ORDER BY r.id"), {"host": host})
+            return [_occupant(row) for row in rows]
+
+    def occupant(self, run_id: int) -> Occupant | None:
+        with self._database.transaction() as connection:
+            row = connection.execute(text(f"{OCCUPANTS} AND r.id = :id"), {"id": run_id}).one_or_none()
+        return None if row is None else _occupant(row)
+
+    def facts(self, run_id: int) -> AttemptFacts:
+        with self._database.transaction() as connection:
+            row = connection.execute(FACTS, {"id": run_id}).one()
+        return AttemptFacts(
+            claim=Claim(run_id, row.public_id, row.attempt, row.epoch),
+            state=State(row.state),
+            container_id=row.container_id,
+            container_name=row.container_name,
+            got_go=row.got_go,
+            charged=row.charged,
+            stop_reason=row.stop_reason,
+            last_status=row.last_status,
+            billed=row.billed,
+            open_calls=row.open_calls,
+            report_verified=row.report_verified,
+            report_reason=row.report_reason,
+        )
+
+    def _advance(self, statement: TextClause, claim: Claim, **values: Any) -> Claim:
+        with self._database.transaction() as connection:
+            epoch = _epoch(connection, statement, claim, values)
+        if epoch is None:
+            raise StaleEpoch(claim.run_id, claim.epoch)
+        return _at(claim, epoch)
+
+
+def _epoch(connection: Connection, statement: TextClause, claim: Claim, values: dict[str, Any]) -> int | None:
+    asked = {"id": claim.run_id, "epoch": claim.epoch, **values}
+    found: int | None = connection.execute(statement, asked).scalar_one_or_none()
+    return found
+
+
+def _at(claim: Claim, epoch: int) -> Claim:
+    return Claim(claim.run_id, claim.public_id, claim.attempt, epoch)
+
+
+def _occupant(row: Any) -> Occupant:
+    run_id, public_id, state, *rest = row
+    return Occupant(run_id, public_id, State(state), *rest)

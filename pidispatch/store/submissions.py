@@ -1,0 +1,55 @@
+"""Write a run that somebody asked for: once, however often the same request arrives."""
+
+from sqlalchemy import text
+
+from pidispatch.domain.run import NewRun
+from pidispatch.store.database import Database
+
+ADD_SCOPE = text('INSERT INTO scopes (key, "limit") VALUES (:key, :limit) ON CONFLICT (key) DO NOTHING')
+ADD_RUN = text("""
+INSERT INTO runs (public_id, kind, target, scope, mutex, pinned_host, trigger_type, flow, provider, model, image,
+                  max_turns, max_tokens, priority)
+VALUES (:public_id, 'local', :target, :scope, :mutex, :pinned_host, :trigger_type, :flow, :provider, :model, :image,
+        :max_turns, :max_tokens, :priority)
+ON CONFLICT (public_id) DO NOTHING RETURNING id
+""")
+ADD_PAYLOAD = text("""
+INSERT INTO run_payloads (run_id, folder, task, task_bytes) VALUES (:run, :folder, :task, :task_bytes)
+""")
+
+
+class PostgresSubmissions:
+    """Implements `ports.Submissions`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def submit(self, run: NewRun) -> int | None:
+        with self._database.transaction() as connection:
+            connection.execute(ADD_SCOPE, {"key": run.scope, "limit": None})
+            if run.mutex is not None:
+                connection.execute(ADD_SCOPE, {"key": run.mutex, "limit": 1})
+            run_id: int | None = connection.execute(
+                ADD_RUN,
+                {
+                    "public_id": run.public_id,
+                    "target": run.target,
+                    "scope": run.scope,
+                    "mutex": run.mutex,
+                    "pinned_host": run.pinned_host,
+                    "trigger_type": run.trigger_type,
+                    "flow": run.flow,
+                    "provider": run.provider,
+                    "model": run.model,
+                    "image": run.image,
+                    "max_turns": run.max_turns,
+                    "max_tokens": run.max_tokens,
+                    "priority": run.priority,
+                },
+            ).scalar_one_or_none()
+            if run_id is not None:
+                connection.execute(
+                    ADD_PAYLOAD,
+                    {"run": run_id, "folder": run.folder, "task": run.task, "task_bytes": run.task_bytes},
+                )
+        return run_id
