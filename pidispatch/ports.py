@@ -128,7 +128,7 @@ class Endings(Protocol):
 
 
 class Hosts(Protocol):
-    """This host and this worker, as rows. Raises DatabaseUnavailable."""
+    """The host and worker that this process is, as rows. Raises DatabaseUnavailable."""
 
     def register(self, *, worker: str, pid: int, version: str, capacity: int, engine_id: str | None) -> str:
         """Make both known; returns the installation: 8 hex digits for container labels."""
