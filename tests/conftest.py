@@ -1,0 +1,111 @@
+"""Servers and databases for every test: real ones, made by our own embedded services."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from pidispatch.services.account import server_account
+from pidispatch.services.cluster import ADMINISTRATOR, ROLE
+from pidispatch.services.postgres import EmbeddedPostgres
+from pidispatch.services.valkey import EmbeddedValkey
+
+TEMPLATE = "template_pd"
+_numbers = count(1)
+
+
+@dataclass(frozen=True)
+class Services:
+    """One Postgres and one Valkey for all tests of a process."""
+
+    postgres: EmbeddedPostgres
+    valkey: EmbeddedValkey
+
+    @contextmanager
+    def administrator(self) -> Iterator[psycopg.Connection]:
+        """A superuser's connection, each statement its own transaction."""
+        host = str(self.postgres.run_dir)
+        with psycopg.connect(host=host, user=ADMINISTRATOR, dbname="postgres", autocommit=True) as connection:
+            yield connection
+
+    def new_database(self, template: str = "template1") -> str:
+        name = f"pd_{next(_numbers)}"
+        with self.administrator() as connection:
+            connection.execute(f"CREATE DATABASE {name} TEMPLATE {template} OWNER {ROLE}")
+        return name
+
+    def drop_database(self, name: str) -> None:
+        with self.administrator() as connection:
+            connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def short_directory() -> Iterator[Path]:
+    """A directory with a short path that other users may walk through: socket paths hold 107 bytes."""
+    yield from _short_directory()
+
+
+def _short_directory() -> Iterator[Path]:
+    path = Path(tempfile.mkdtemp(prefix="pd-", dir="/tmp"))
+    path.chmod(0o711)
+    yield path
+    shutil.rmtree(path, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def services() -> Iterator[Services]:
+    for folder in _short_directory():
+        account = server_account()
+        postgres = EmbeddedPostgres(folder / "postgres", folder / "p", account, durable=False)
+        valkey = EmbeddedValkey(folder / "valkey", folder / "v", account)
+        try:
+            valkey.start()
+            postgres.start()
+            yield Services(postgres, valkey)
+        finally:
+            postgres.stop()
+            valkey.stop()
+
+
+@pytest.fixture(scope="session")
+def migrated_template(services: Services) -> str:
+    """The name of a database at the newest revision, which is only ever copied."""
+    from pidispatch.store.schema import upgrade
+
+    with services.administrator() as connection:
+        connection.execute(f"CREATE DATABASE {TEMPLATE} OWNER {ROLE}")
+        upgrade(services.postgres.url(TEMPLATE))
+        connection.execute(f"ALTER DATABASE {TEMPLATE} ALLOW_CONNECTIONS false")
+        connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [TEMPLATE]
+        )
+    return TEMPLATE
+
+
+@pytest.fixture
+def database_url(services: Services, migrated_template: str) -> Iterator[str]:
+    """A fresh database of this test's own, migrated, owned by the application's role."""
+    name = services.new_database(migrated_template)
+    yield services.postgres.url(name)
+    services.drop_database(name)
+
+
+@pytest.fixture
+def empty_database_url(services: Services) -> Iterator[str]:
+    """A fresh database of this test's own without any table."""
+    name = services.new_database()
+    yield services.postgres.url(name)
+    services.drop_database(name)
+
+
+@pytest.fixture
+def redis_url(services: Services) -> str:
+    """The test process's own Valkey, emptied."""
+    assert services.valkey.ask("FLUSHALL") == b"+OK\r\n"
+    return services.valkey.url()
