@@ -15,6 +15,8 @@ from pidispatch.services.account import server_account
 from pidispatch.services.cluster import ADMINISTRATOR, ROLE
 from pidispatch.services.postgres import EmbeddedPostgres
 from pidispatch.services.valkey import EmbeddedValkey
+from pidispatch.store import schema
+from pidispatch.store.database import Database
 
 TEMPLATE = "template_pd"
 _numbers = count(1)
@@ -76,11 +78,11 @@ def services() -> Iterator[Services]:
 @pytest.fixture(scope="session")
 def migrated_template(services: Services) -> str:
     """The name of a database at the newest revision, which is only ever copied."""
-    from pidispatch.store.schema import upgrade
-
     with services.administrator() as connection:
         connection.execute(f"CREATE DATABASE {TEMPLATE} OWNER {ROLE}")
-        upgrade(services.postgres.url(TEMPLATE))
+        database = Database(services.postgres.url(TEMPLATE))
+        schema.upgrade(database)
+        database.close()
         connection.execute(f"ALTER DATABASE {TEMPLATE} ALLOW_CONNECTIONS false")
         connection.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [TEMPLATE]
@@ -109,3 +111,11 @@ def redis_url(services: Services) -> str:
     """The test process's own Valkey, emptied."""
     assert services.valkey.ask("FLUSHALL") == b"+OK\r\n"
     return services.valkey.url()
+
+
+@pytest.fixture
+def database(database_url: str) -> Iterator[Database]:
+    """A migrated database of this test's own, as the product opens it."""
+    database = Database(database_url)
+    yield database
+    database.close()

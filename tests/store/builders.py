@@ -1,0 +1,105 @@
+"""Runs for tests, made through the same doors as real ones."""
+
+from itertools import count
+
+from sqlalchemy import text
+
+from pidispatch.domain.limits import RunCap, global_caps
+from pidispatch.domain.run import Claim, NewRun
+from pidispatch.ports import Admitted, Answer, Ready
+from pidispatch.store.admission import PostgresAdmissions
+from pidispatch.store.database import Database
+from pidispatch.store.hosts import PostgresHosts
+from pidispatch.store.runs import PostgresRuns
+from pidispatch.store.submissions import PostgresSubmissions
+
+HOST = "h1"
+WORKER = "h1:1"
+_numbers = count(1)
+
+
+def some_caps(daily: int = 25) -> tuple[RunCap, ...]:
+    return global_caps(daily=daily, weekly=None, monthly=None, soft_pct=None)
+
+
+def a_host(database: Database, capacity: int = 3, host: str = HOST) -> str:
+    return PostgresHosts(database, host=host).register(
+        worker=f"{host}:1", pid=1, version="0", capacity=capacity, engine_id="engine"
+    )
+
+
+def a_run(database: Database, *, folder: str | None = None, priority: int = 0, task: bytes = b"work") -> int:
+    number = next(_numbers)
+    folder = folder or f"/repos/r{number}"
+    run_id = PostgresSubmissions(database).submit(
+        NewRun(
+            public_id=f"local-{number}",
+            folder=folder.encode(),
+            task=task,
+            task_bytes=len(task),
+            scope=f"folder:{folder}",
+            mutex=f"inode:{HOST}:{folder}",
+            target=f"local:{folder.rsplit('/', 1)[-1]}",
+            pinned_host=HOST,
+            priority=priority,
+        )
+    )
+    assert run_id is not None
+    return run_id
+
+
+def ready_for(database: Database, run_id: int) -> Ready:
+    mutex = value(database, "SELECT mutex FROM runs WHERE id = :id", id=run_id)
+    return Ready("scripted", "happy", "pi-job:test", "sha256:1", "engine", 30, None, str(mutex))
+
+
+def try_next(database: Database, caps: tuple[RunCap, ...] | None = None) -> tuple[int, Answer] | None:
+    admissions = PostgresAdmissions(database, host=HOST, worker=WORKER)
+    waiting = admissions.next_due([])
+    if waiting is None:
+        return None
+    return waiting.run_id, admissions.admit(waiting, ready_for(database, waiting.run_id), caps or some_caps())
+
+
+def an_admitted_run(database: Database, **asked: object) -> Claim:
+    a_run(database, **asked)  # type: ignore[arg-type]
+    found = try_next(database)
+    assert found is not None
+    assert isinstance(found[1], Admitted), found
+    return found[1].claim
+
+
+def a_boxed_run(database: Database, container: str = "c0ffee" * 10, **asked: object) -> Claim:
+    runs = PostgresRuns(database)
+    job = runs.preparing(an_admitted_run(database, **asked))
+    return runs.boxed(job.claim, container_id=container, name=f"box-{job.claim.run_id}")
+
+
+def value(database: Database, statement: str, **values: object) -> object:
+    with database.transaction() as connection:
+        return connection.execute(text(statement), values).scalar_one()
+
+
+def row(database: Database, statement: str, **values: object) -> dict[str, object]:
+    with database.transaction() as connection:
+        return dict(connection.execute(text(statement), values).mappings().one())
+
+
+def assert_ledger_is_exact(database: Database) -> None:
+    """used = sum of reservations, and occupied = runs in an occupying state."""
+    with database.transaction() as connection:
+        drift = connection.execute(
+            text(
+                "SELECT w.id FROM spend_windows w LEFT JOIN reservations v ON v.window_id = w.id"
+                " GROUP BY w.id HAVING w.used <> coalesce(sum(v.counted), 0)"
+            )
+        ).all()
+        slots = connection.execute(
+            text(
+                "SELECT s.key FROM scopes s WHERE s.occupied <> (SELECT count(*) FROM runs r"
+                " WHERE s.key IN (r.scope, r.mutex) AND r.state IN"
+                " ('admitted','preparing','running','stopping','finishing'))"
+            )
+        ).all()
+    assert drift == []
+    assert slots == []

@@ -1,0 +1,89 @@
+"""Migrations: up and down with rows present, and a version that refuses what it does not know."""
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from sqlalchemy import text
+
+from pidispatch.errors import SchemaDiffers
+from pidispatch.store import schema
+from pidispatch.store.database import Database
+from pidispatch.store.models import Base
+from tests.store.builders import a_boxed_run, a_host, value
+
+
+@pytest.fixture
+def empty(empty_database_url):
+    database = Database(empty_database_url)
+    yield database
+    database.close()
+
+
+def test_an_empty_database_is_behind_and_an_upgrade_makes_it_ok(empty):
+    assert schema.state(empty).fit is schema.Fit.BEHIND
+    with pytest.raises(SchemaDiffers, match="behind: it is at no revision, this version needs 0001"):
+        schema.require(empty)
+
+    lines = []
+    after = schema.upgrade(empty, progress=lines.append)
+
+    assert after.fit is schema.Fit.OK
+    assert lines == ["schema: empty -> 0001"]
+    schema.require(empty)
+
+
+def test_a_database_of_a_newer_version_is_refused_with_both_revisions(database):
+    with database.transaction() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+
+    assert schema.state(database).fit is schema.Fit.AHEAD
+    with pytest.raises(SchemaDiffers, match="ahead: it is at 9999, this version needs 0001"):
+        schema.require(database)
+    with pytest.raises(SchemaDiffers):
+        schema.upgrade(database)
+
+
+def test_upgrade_twice_keeps_rows_and_downgrade_leaves_nothing(database):
+    a_host(database)
+    a_boxed_run(database)
+
+    schema.upgrade(database)
+    assert value(database, "SELECT count(*) FROM runs") == 1
+
+    schema.downgrade(database, "base")
+    left = value(
+        database,
+        "SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
+        " WHERE n.nspname = 'public' AND c.relname <> 'alembic_version' AND c.relkind IN ('r', 'v', 'S')",
+    )
+    functions = value(
+        database,
+        "SELECT count(*) FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = 'public'",
+    )
+    assert (left, functions) == (0, 0)
+    schema.upgrade(database)
+    assert value(database, "SELECT count(*) FROM runs") == 0
+
+
+def test_the_models_and_the_migrations_agree(database):
+    with database.transaction() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        assert compare_metadata(context, Base.metadata) == []
+
+
+def test_every_table_and_view_says_what_it_is(database):
+    silent = value(
+        database,
+        "SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 'public'"
+        " AND c.relkind IN ('r', 'v') AND c.relname <> 'alembic_version' AND obj_description(c.oid) IS NULL",
+    )
+    assert silent == 0
+
+
+def test_the_audit_log_only_grows(database):
+    with database.transaction() as connection:
+        connection.execute(text("INSERT INTO audit_log (actor, action) VALUES ('me', 'pause')"))
+
+    for statement in ("UPDATE audit_log SET actor = 'you'", "DELETE FROM audit_log", "TRUNCATE audit_log"):
+        with pytest.raises(Exception, match="audit_log only grows"), database.transaction() as connection:
+            connection.execute(text(statement))
