@@ -1,6 +1,7 @@
 """Let an actor start only what the gate admitted; on any error, nothing."""
 
 from contextvars import ContextVar
+
 import dramatiq
 import structlog
 from dramatiq.broker import MessageProxy

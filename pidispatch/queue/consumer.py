@@ -19,7 +19,7 @@ def wake(broker: RedisBroker, queue_name: str) -> None:
     pipeline.execute()
 
 
-class WokenConsumer(_RedisConsumer):  # type: ignore[misc]
+class WokenConsumer(_RedisConsumer):
     """Fetch; with nothing there, wait for a token and fetch again. Delay queues keep the stock behaviour."""
 
     def __next__(self) -> Any:
