@@ -1,0 +1,26 @@
+"""Configuration: every name an operator may set, read once, checked whole, and never printed with a secret.
+
+`load` merges `.env` with the environment (which wins) and returns frozen `Settings`, or refuses with all
+problems at once. `describe` says what each name is and where it came from. Provider keys are no part of it: the
+gateway alone asks for them with `provider_keys`.
+"""
+
+from pidispatch.config.loading import load
+from pidispatch.config.notyet import NOT_ENFORCED_YET
+from pidispatch.config.place import Place
+from pidispatch.config.providers import provider_keys
+from pidispatch.config.rows import ConfigRow, describe
+from pidispatch.config.settings import Settings
+from pidispatch.config.sources import Source, effective_environment
+
+__all__ = [
+    "NOT_ENFORCED_YET",
+    "ConfigRow",
+    "Place",
+    "Settings",
+    "Source",
+    "describe",
+    "effective_environment",
+    "load",
+    "provider_keys",
+]

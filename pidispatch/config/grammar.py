@@ -1,0 +1,125 @@
+"""Parse the text of one variable into its value, or say what is wanted instead."""
+
+import os
+import re
+from pathlib import Path
+
+WHOLE_MAX = 2**53 - 1  # the largest integer that every JSON reader keeps
+COUNT_MAX = 2**31 - 1  # what an integer column holds
+DAYS_MAX = 36_500
+HOURS_MAX = 24 * DAYS_MAX
+MINUTES_MAX = 60 * HOURS_MAX
+
+MEBIBYTE = 1024 * 1024
+GIBIBYTE = 1024 * MEBIBYTE
+SOCKET_PATH_MAX = 107
+GATE_SOCKET_TAIL = f"/g/{'9' * 19}/s"
+
+
+class Unwanted(ValueError):  # noqa: N818 - it is an answer to the reader of a setting, who makes the error of it
+    """The text does not follow its grammar; `want` says what would, for the end of a sentence.
+
+    `hide` when the text may hold a secret that was never meant to be there.
+    """
+
+    def __init__(self, want: str, *, hide: bool = False) -> None:
+        self.want, self.hide = want, hide
+        super().__init__(want)
+
+
+def whole(text: str, *, minimum: int, maximum: int = WHOLE_MAX) -> int:
+    """An integer in plain digits: what it prints as must be the text again, so `05`, `+7` and `1e3` are refused."""
+    if re.fullmatch(r"0|[1-9][0-9]{0,15}", text) and minimum <= int(text) <= maximum:
+        return int(text)
+    raise Unwanted(f"an integer from {minimum} to {maximum} in plain digits")
+
+
+def memory(text: str) -> int:
+    """Bytes of a size such as `512m` or `4g`."""
+    want = "a size from 512m to 1024g, such as 768m or 4g"
+    if not re.fullmatch(r"[1-9][0-9]{0,8}[mg]", text):
+        raise Unwanted(want)
+    size = int(text[:-1]) * (GIBIBYTE if text.endswith("g") else MEBIBYTE)
+    if not 512 * MEBIBYTE <= size <= 1024 * GIBIBYTE:
+        raise Unwanted(want)
+    return size
+
+
+def cpus(text: str) -> float:
+    if re.fullmatch(r"(0|[1-9][0-9]{0,2})(\.[0-9]{1,2})?", text) and 0.25 <= float(text) <= 256:
+        return float(text)
+    raise Unwanted("a number from 0.25 to 256 with at most two decimals")
+
+
+def word(text: str) -> str:
+    """A name handed to other programs: not empty, no space in it, and no leading dash, which would be an option."""
+    if text.isprintable() and text and " " not in text and not text.startswith("-"):
+        return text
+    raise Unwanted("a name without spaces that does not begin with a dash")
+
+
+def worker_name(text: str) -> str:
+    if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", text) and not text.endswith((".json", ".log")):
+        return text
+    raise Unwanted(
+        "1 to 64 letters, digits, dots, underscores or dashes, the first a letter or digit, not ending in .json or .log"
+    )
+
+
+def absolute_path(text: str) -> Path:
+    if text.startswith("/") and not re.search(r"[\x00-\x1f\x7f]", text):
+        return Path(text)
+    raise Unwanted("an absolute path (~ and variables are not expanded)")
+
+
+def optional_file(text: str) -> Path:
+    """A file's path. An empty one is refused: it looks set, and would leave out every rule in the file."""
+    if text == "":
+        raise Unwanted("the absolute path of a file, or no such variable")
+    return absolute_path(text)
+
+
+def existing_directory(text: str) -> Path:
+    """A directory that is there: a path to nothing would drop the operator's set-up from every job unseen."""
+    if absolute_path(text).is_dir():
+        return Path(text)
+    raise Unwanted("the absolute path of a directory that exists")
+
+
+def run_directory(text: str) -> Path:
+    """A directory whose sockets' paths the kernel takes: it refuses any longer than 107 bytes."""
+    path = absolute_path(text)
+    longest = SOCKET_PATH_MAX - len(GATE_SOCKET_TAIL)
+    if len(os.fsencode(path)) <= longest:
+        return path
+    raise Unwanted(f"an absolute path of at most {longest} bytes, since sockets lie beneath it")
+
+
+def zero_turns_off(text: str) -> bool:
+    return text != "0"
+
+
+def one_turns_on(text: str) -> bool:
+    return text == "1"
+
+
+def extensions_word(text: str) -> bool:
+    """A third word is refused: who writes `false` believes that extensions are off."""
+    if text in {"", "1"}:
+        return True
+    if text == "0":
+        return False
+    raise Unwanted('"0" to leave the extensions out, or nothing to load them')
+
+
+def path_list(text: str) -> tuple[str, ...]:
+    """Entries as they were written, less the space around them; downstream resolves links."""
+    return _entries(text, os.pathsep)
+
+
+def comma_list(text: str) -> tuple[str, ...]:
+    return _entries(text, ",")
+
+
+def _entries(text: str, separator: str) -> tuple[str, ...]:
+    return tuple(entry.strip() for entry in text.split(separator) if entry.strip())

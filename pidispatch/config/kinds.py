@@ -1,0 +1,45 @@
+"""Name the kinds of value a setting can have, each with the grammar of its text."""
+
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BeforeValidator, SecretStr
+
+from pidispatch.config import grammar, urls
+from pidispatch.config.forwarding import forwarded_names
+from pidispatch.config.grammar import COUNT_MAX, DAYS_MAX, HOURS_MAX, MINUTES_MAX, whole
+from pidispatch.config.marks import Mark
+from pidispatch.config.providers import provider_api
+
+Positive = Annotated[int, BeforeValidator(partial(whole, minimum=1))]
+Count = Annotated[int, BeforeValidator(partial(whole, minimum=1, maximum=COUNT_MAX))]
+NonNegative = Annotated[int, BeforeValidator(partial(whole, minimum=0))]
+Days = Annotated[int, BeforeValidator(partial(whole, minimum=0, maximum=DAYS_MAX))]
+Hours = Annotated[int, BeforeValidator(partial(whole, minimum=0, maximum=HOURS_MAX))]
+Minutes = Annotated[int, BeforeValidator(partial(whole, minimum=0, maximum=MINUTES_MAX))]
+Percent = Annotated[int, BeforeValidator(partial(whole, minimum=1, maximum=99))]
+Timeout = Annotated[int, BeforeValidator(partial(whole, minimum=60, maximum=86_400))]
+Bytes = Annotated[int, BeforeValidator(grammar.memory), Mark.SIZE]
+Cpus = Annotated[float, BeforeValidator(grammar.cpus)]
+
+Word = Annotated[str, BeforeValidator(grammar.word)]
+WorkerName = Annotated[str, BeforeValidator(grammar.worker_name)]
+Names = Annotated[tuple[str, ...], BeforeValidator(forwarded_names)]
+Paths = Annotated[tuple[str, ...], BeforeValidator(grammar.path_list)]
+OnUnlessZero = Annotated[bool, BeforeValidator(grammar.zero_turns_off)]
+OffUnlessOne = Annotated[bool, BeforeValidator(grammar.one_turns_on)]
+Extensions = Annotated[bool, BeforeValidator(grammar.extensions_word)]
+
+Directory = Annotated[Path, BeforeValidator(grammar.absolute_path)]
+RunDirectory = Annotated[Path, BeforeValidator(grammar.run_directory)]
+ExistingDirectory = Annotated[Path, BeforeValidator(grammar.existing_directory)]
+# A mark inside a union is not seen on the field, so these hold their own None.
+OptionalFile = Annotated[Path | None, BeforeValidator(grammar.optional_file), Mark.EMPTY_IS_SET]
+# An empty address must not start the embedded server where the operator's own was meant.
+DatabaseUrl = Annotated[SecretStr | None, BeforeValidator(urls.database_url), Mark.EMPTY_IS_SET, Mark.HIDDEN]
+RedisUrl = Annotated[SecretStr | None, BeforeValidator(urls.redis_url), Mark.EMPTY_IS_SET, Mark.HIDDEN]
+Password = Annotated[SecretStr | None, BeforeValidator(urls.valkey_password), Mark.SECRET]
+
+BaseUrl = Annotated[str, BeforeValidator(urls.base_url)]
+Api = Annotated[str, BeforeValidator(provider_api)]

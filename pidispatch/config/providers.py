@@ -1,0 +1,42 @@
+"""Read the keys of model providers, which only the gateway's process may do."""
+
+import re
+from collections.abc import Iterable, Mapping
+
+from pydantic import SecretStr
+
+from pidispatch.config.grammar import Unwanted
+from pidispatch.errors import ConfigurationRefused
+
+UPSTREAM_PREFIX = "PIDISPATCH_UPSTREAM_"
+API_PREFIX = "PIDISPATCH_PROVIDER_API_"
+APIS = ("openai-completions", "anthropic-messages")
+
+
+def provider_api(text: str) -> str:
+    if text in APIS:
+        return text
+    raise Unwanted(" or ".join(APIS))
+
+
+def provider_name(suffix: str) -> str | None:
+    """The provider that the end of a variable's name means; no shell takes a dash there, so `_` stands for it."""
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", suffix):
+        return None
+    return suffix.lower().replace("_", "-")
+
+
+def provider_keys(environ: Mapping[str, str], names: Iterable[str]) -> Mapping[str, SecretStr]:
+    """The keys among `names` that are set and not empty.
+
+    Raises ConfigurationRefused for a key that no HTTP header can carry, without showing it.
+    """
+    found = {name: environ[name] for name in names if environ.get(name)}
+    problems = [
+        f"{name} holds a space, a control character or one outside ASCII (it is not shown); want the key alone"
+        for name, key in found.items()
+        if not re.fullmatch(r"[\x21-\x7e]+", key)
+    ]
+    if problems:
+        raise ConfigurationRefused(problems)
+    return {name: SecretStr(key) for name, key in found.items()}

@@ -1,0 +1,144 @@
+"""The settings: one frozen value with a typed field for every name."""
+
+from collections.abc import Mapping
+from typing import Annotated
+
+from pydantic import Field, SecretStr
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from pidispatch.config import urls
+from pidispatch.config.grammar import GIBIBYTE, MEBIBYTE
+from pidispatch.config.kinds import (
+    Api,
+    BaseUrl,
+    Bytes,
+    Count,
+    Cpus,
+    DatabaseUrl,
+    Days,
+    Directory,
+    ExistingDirectory,
+    Extensions,
+    Hours,
+    Minutes,
+    Names,
+    NonNegative,
+    OffUnlessOne,
+    OnUnlessZero,
+    OptionalFile,
+    Password,
+    Paths,
+    Percent,
+    Positive,
+    RedisUrl,
+    RunDirectory,
+    Timeout,
+    Word,
+    WorkerName,
+)
+from pidispatch.config.marks import Mark
+from pidispatch.config.sources import Source
+
+class Settings(BaseSettings):
+    """What the operator decided. Made by `load` only; it reads nothing by itself and prints no secret.
+
+    Sizes are bytes, `job_timeout` seconds; None means that a limit or feature is off. Without `database_url` or
+    `broker_url` the embedded server is used.
+    """
+
+    model_config = SettingsConfigDict(
+        frozen=True, extra="forbid", hide_input_in_errors=True, validate_default=False
+    )
+
+    home: Directory = Field(alias="PIDISPATCH_HOME")
+    run_dir: RunDirectory = Field(alias="PIDISPATCH_RUN_DIR")
+    database_url: DatabaseUrl = Field(None, alias="DATABASE_URL")
+    redis_url: RedisUrl = Field(None, alias="REDIS_URL")
+    valkey_url: RedisUrl = Field(None, alias="VALKEY_URL")
+    valkey_password: Password = Field(None, alias="VALKEY_PASSWORD")
+    worker_name: WorkerName = Field(alias="PI_WORKER_NAME")
+
+    # What bounds money defaults low; the week, the month and the soft hold are further ceilings to opt into.
+    concurrency: Count = Field(3, alias="PI_CONCURRENCY")
+    daily_cap: Positive = Field(25, alias="PI_DAILY_CAP")
+    weekly_cap: Positive | None = Field(None, alias="PI_WEEKLY_CAP")
+    monthly_cap: Positive | None = Field(None, alias="PI_MONTHLY_CAP")
+    soft_hold_pct: Percent | None = Field(None, alias="PI_SOFT_HOLD_PCT")
+    max_turns: Count = Field(30, alias="PI_MAX_TURNS")
+    max_tokens: Positive | None = Field(None, alias="PI_MAX_TOKENS")
+    daily_token_cap: Positive | None = Field(None, alias="PI_DAILY_TOKEN_CAP")
+    job_timeout: Timeout = Field(1800, alias="PIDISPATCH_JOB_TIMEOUT")
+
+    provider: Annotated[Word, Mark.EMPTY_IS_SET] = Field("anthropic", alias="PI_PROVIDER")
+    model: Annotated[Word, Mark.EMPTY_IS_SET] = Field(
+        "claude-sonnet-4-5-20250929", alias="PI_MODEL"
+    )  # a dated snapshot: the same model tomorrow
+    upstreams: Annotated[Mapping[str, BaseUrl], Mark.HIDDEN] = Field(default_factory=dict, alias="PIDISPATCH_UPSTREAM_<PROVIDER>")
+    provider_apis: Mapping[str, Api] = Field(default_factory=dict, alias="PIDISPATCH_PROVIDER_API_<PROVIDER>")
+    auth_from_pi: OnUnlessZero = Field(True, alias="PI_AUTH_FROM_PI")
+
+    job_image: Word = Field("pi-job:latest", alias="PI_JOB_IMAGE")
+    job_memory: Bytes = Field(4 * GIBIBYTE, alias="PI_JOB_MEMORY")
+    job_cpus: Cpus = Field(2.0, alias="PI_JOB_CPUS")
+    forward_env: Names = Field((), alias="PI_FORWARD_ENV")
+    global_pi_dir: ExistingDirectory | None = Field(None, alias="PI_GLOBAL_PI_DIR")
+    # On by default: who stages extensions into the overlay has vetted them by that.
+    global_allow_extensions: Extensions = Field(True, alias="PI_GLOBAL_ALLOW_EXTENSIONS")
+
+    jobs_dir: Annotated[Directory, Mark.EMPTY_IS_SET] = Field(alias="PI_JOBS_DIR")
+    logs_dir: Directory = Field(alias="PI_LOGS_DIR")
+    capture_job_logs: OffUnlessOne = Field(False, alias="PI_CAPTURE_JOB_LOGS")
+    log_retention_days: Days = Field(30, alias="PI_LOG_RETENTION_DAYS")
+    sandbox_dir: Directory = Field(alias="PI_SANDBOX_DIR")
+    # 0 keeps nothing here, where elsewhere it keeps for ever: a clone for each run fills any disk.
+    sandbox_retention_hours: Hours = Field(24, alias="PI_SANDBOX_RETENTION_HOURS")
+    sandbox_pin_days: Days = Field(7, alias="PI_SANDBOX_PIN_DAYS")
+    sandbox_idle_minutes: Minutes = Field(30, alias="PI_SANDBOX_IDLE_MINUTES")
+    # No default: a transcript holds what the agent read, so nobody keeps one by accident.
+    sessions_dir: Directory | None = Field(None, alias="PI_SESSIONS_DIR")
+    sessions_ttl_days: Days = Field(14, alias="PI_SESSIONS_TTL_DAYS")
+    session_max_bytes: NonNegative = Field(8 * MEBIBYTE, alias="PI_SESSION_MAX_BYTES")
+    sessions_allow_gh_source: OffUnlessOne = Field(False, alias="PI_SESSIONS_ALLOW_GH_SOURCE")
+
+    triggers_file: OptionalFile = Field(None, alias="PI_TRIGGERS_FILE")
+    pause_windows_file: OptionalFile = Field(None, alias="PI_PAUSE_WINDOWS_FILE")
+    scoped_limits_file: OptionalFile = Field(None, alias="PI_SCOPED_LIMITS_FILE")
+    projects_file: OptionalFile = Field(None, alias="PI_PROJECTS_FILE")
+    settings_file: OptionalFile = Field(None, alias="PI_SETTINGS_FILE")
+    scheduler_stall_max: Count = Field(2, alias="PI_SCHEDULER_STALL_MAX")
+    chain_depth_max: NonNegative = Field(1, alias="PI_CHAIN_DEPTH_MAX")
+    chain_max_per_job: NonNegative = Field(2, alias="PI_CHAIN_MAX_PER_JOB")
+    dispatch_run_per_hour: NonNegative = Field(3, alias="PI_DISPATCH_RUN_PER_HOUR")
+    dispatch_run_roots: Paths = Field((), alias="PI_DISPATCH_RUN_ROOTS")  # empty: no folder passes
+
+    sources: Mapping[str, Source] = Field(default_factory=dict, repr=False, exclude=True)
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Take only what `load` hands over, so that each value's origin is known and tests see no environment."""
+        del settings_cls, env_settings, dotenv_settings, file_secret_settings
+        return (init_settings,)
+
+    @property
+    def broker_url(self) -> SecretStr | None:
+        """Where Redis is: REDIS_URL, else VALKEY_URL, with VALKEY_PASSWORD in it unless it holds a password."""
+        url = self.redis_url or self.valkey_url
+        if url is None:
+            return None
+        password = self.valkey_password.get_secret_value() if self.valkey_password else None
+        return SecretStr(urls.with_password(url.get_secret_value(), password))
+
+
+FIELDS = {field.alias: name for name, field in Settings.model_fields.items() if field.alias is not None}
+"""The field of each variable, in the order of the fields."""
+
+
+def is_marked(variable: str, mark: Mark) -> bool:
+    return mark in Settings.model_fields[FIELDS[variable]].metadata
