@@ -1,0 +1,101 @@
+"""Ask the gateway over its control socket, as the worker does."""
+
+import http.client
+import json
+import socket
+from pathlib import Path
+from typing import Any
+
+from pidispatch.errors import GatewayUnavailable
+from pidispatch.ports import ProviderFacts
+
+QUICK_SECONDS = 10.0
+CLOSE_SECONDS = 40.0
+_MOST_ANSWER = 64 * 1024
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path: Path, timeout: float) -> None:
+        super().__init__("gateway", timeout=timeout)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(str(self._path))
+
+
+class ControlDoors:
+    """`ports.Doors` over the control socket; one short connection for each question, so it is safe after a fork."""
+
+    def __init__(self, control: Path) -> None:
+        self._control = control
+
+    def open(self, run_id: int) -> str:
+        status, answer = self._ask("PUT", f"/runs/{run_id}")
+        directory = answer.get("directory")
+        if status != 201 or not isinstance(directory, str):
+            raise GatewayUnavailable(f"it opened no door for run {run_id}: {_reason(status, answer)}")
+        return directory
+
+    def close(self, run_id: int) -> None:
+        status, answer = self._ask("DELETE", f"/runs/{run_id}", seconds=CLOSE_SECONDS)
+        if status != 200:
+            raise GatewayUnavailable(f"the door of run {run_id} is not closed: {_reason(status, answer)}")
+
+    def provider(self, name: str) -> ProviderFacts | None:
+        status, answer = self._ask("GET", f"/providers/{name}")
+        if status == 404:
+            return None
+        try:
+            return ProviderFacts(
+                name=str(answer["name"]),
+                api=str(answer["api"]),
+                known_to_pi=answer["known_to_pi"] is True,
+                credential=answer["credential"] is True,
+            )
+        except KeyError as error:
+            raise GatewayUnavailable(
+                f"its answer about {name} is not one: {_reason(status, answer)}"
+            ) from error
+
+    def remove(self, run_id: int) -> None:
+        status, answer = self._ask("DELETE", f"/runs/{run_id}/directory", seconds=CLOSE_SECONDS)
+        if status != 204:
+            raise GatewayUnavailable(
+                f"the directory of run {run_id} is not removed: {_reason(status, answer)}"
+            )
+
+    def ready(self) -> bool:
+        """Whether a gateway answers here and has opened all doors."""
+        try:
+            status, answer = self._ask("GET", "/healthz")
+        except GatewayUnavailable:
+            return False
+        return status == 200 and answer.get("ready") is True
+
+    def _ask(self, method: str, path: str, *, seconds: float = QUICK_SECONDS) -> tuple[int, dict[str, Any]]:
+        connection = _UnixConnection(self._control, seconds)
+        try:
+            connection.request(method, path, headers={"connection": "close"})
+            response = connection.getresponse()
+            body = response.read(_MOST_ANSWER)
+        except (OSError, http.client.HTTPException) as error:
+            raise GatewayUnavailable(f"{self._control}: {error or type(error).__name__}") from error
+        finally:
+            connection.close()
+        return response.status, _object(body)
+
+
+def _object(body: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(body or b"{}")
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _reason(status: int, answer: dict[str, Any]) -> str:
+    error = answer.get("error")
+    message = error.get("message") if isinstance(error, dict) else None
+    return f"{status} {message}" if message else str(status)

@@ -1,0 +1,90 @@
+"""Answer the worker on the control socket: doors, providers, health."""
+
+import os
+import re
+from datetime import datetime
+from pathlib import Path
+
+from pidispatch.errors import DatabaseUnavailable
+from pidispatch.gateway.doors import Doors
+from pidispatch.gateway.http1 import Head, Wire, problem
+from pidispatch.gateway.providers import Providers
+from pidispatch.gateway.sockets import Listener
+
+NAME = "gateway.sock"
+_RUN = re.compile(r"/runs/([1-9][0-9]{0,18})(/directory)?")
+_PROVIDER = re.compile(r"/providers/([A-Za-z0-9._-]{1,64})")
+
+
+def _is_ours(uid: int) -> bool:
+    return uid in {0, os.geteuid()}
+
+
+class Control:
+    """The control socket. It answers before the gateway is ready, and says so; doors open only after."""
+
+    def __init__(self, run_dir: Path, *, doors: Doors, providers: Providers, boot: datetime) -> None:
+        self._doors, self._providers, self._boot = doors, providers, boot
+        self.ready = False
+        self._listener = Listener(run_dir / NAME, 0o600, self._serve, admits=_is_ours)
+
+    def close(self) -> None:
+        self._listener.stop_accepting()
+        self._listener.wait_quiet(1.0)
+        self._listener.hang_up()
+
+    def _serve(self, wire: Wire, head: Head) -> None:
+        wire.read_body(head, 64 * 1024)
+        try:
+            self._route(wire, head)
+        except DatabaseUnavailable as error:
+            wire.answer(503, problem("unavailable", str(error)))
+        except OSError as error:
+            wire.answer(500, problem("failed", f"{type(error).__name__}: {error.strerror}"))
+
+    def _route(self, wire: Wire, head: Head) -> None:
+        if (head.method, head.path) == ("GET", "/healthz"):
+            health = {"ready": self.ready, "pid": os.getpid(), "boot": self._boot.isoformat()}
+            wire.answer(200 if self.ready else 503, health)
+        elif head.method == "GET" and (named := _PROVIDER.fullmatch(head.path)):
+            self._provider(wire, named[1])
+        elif run := _RUN.fullmatch(head.path):
+            self._run(wire, head.method, int(run[1]), directory=run[2] is not None)
+        else:
+            wire.answer(404, problem("not_found", "there is nothing at this path"))
+
+    def _provider(self, wire: Wire, name: str) -> None:
+        facts = self._providers.facts(name)
+        if facts is None:
+            wire.answer(404, problem("not_found", "no such provider"))
+            return
+        wire.answer(
+            200,
+            {
+                "name": facts.name,
+                "api": facts.api,
+                "known_to_pi": facts.known_to_pi,
+                "credential": facts.credential,
+            },
+        )
+
+    def _run(self, wire: Wire, method: str, run_id: int, *, directory: bool) -> None:
+        if not self.ready:
+            wire.answer(503, problem("unavailable", "the gateway is starting"))
+        elif method == "PUT" and not directory:
+            self._open(wire, run_id)
+        elif method == "DELETE" and directory:
+            self._doors.remove(run_id)
+            wire.answer(204)
+        elif method == "DELETE":
+            settled = self._doors.close(run_id)
+            wire.answer(200 if settled else 503, {"settled": settled})
+        else:
+            wire.answer(405, problem("not_allowed", "this path does not take that method"))
+
+    def _open(self, wire: Wire, run_id: int) -> None:
+        directory = self._doors.open(run_id)
+        if directory is None:
+            wire.answer(404, problem("not_found", "the run holds no slot"))
+            return
+        wire.answer(201, {"directory": str(directory)})

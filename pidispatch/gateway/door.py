@@ -1,0 +1,158 @@
+"""Answer what a run's box asks on its own socket: the go, the report, model calls."""
+
+import contextlib
+import re
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import structlog
+
+from pidispatch.errors import DatabaseUnavailable
+from pidispatch.gateway.http1 import MOST_BODY, Head, Refused, Wire, problem
+from pidispatch.gateway.keys import attempt_key, is_signed
+from pidispatch.gateway.metering import load_object
+from pidispatch.gateway.providers import WIRE_PATHS, Providers
+from pidispatch.gateway.proxy import Lines, Proxy
+from pidispatch.gateway.reports import MOST_REPORT, read_report
+from pidispatch.gateway.sockets import Listener
+from pidispatch.ports import Ticket, Tickets
+
+MOST_BODIES = 2 * MOST_BODY
+MOST_UNSIGNED = 16
+_CONTAINER = re.compile(r"[0-9a-f]{12,64}")
+
+log = structlog.get_logger(__name__)
+
+
+class Door:
+    """One run's socket. Which run speaks is known by the socket alone, never by what is said on it."""
+
+    def __init__(
+        self,
+        ticket: Ticket,
+        path: Path,
+        *,
+        tickets: Tickets,
+        providers: Providers,
+        proxy: Proxy,
+        secret: bytes,
+    ) -> None:
+        self._ticket, self._tickets, self._providers, self._proxy = ticket, tickets, providers, proxy
+        self._secret = secret
+        self._lines = Lines()
+        self._lock = threading.Lock()
+        self._bodies = 0
+        self._unsigned = 0
+        self._routes: dict[tuple[str, str], Callable[[Wire, Head], None]] = {
+            ("POST", "/go"): self._go,
+            ("POST", "/report"): self._report,
+            ("GET", "/budget"): self._budget,
+            **{("POST", path): self._call for path in WIRE_PATHS},
+        }
+        self._listener = Listener(path, 0o666, self._serve)
+
+    @property
+    def ticket(self) -> Ticket:
+        return self._ticket
+
+    def stop_accepting(self) -> None:
+        self._listener.stop_accepting()
+
+    def drain(self, seconds: float) -> bool:
+        return self._listener.wait_quiet(seconds)
+
+    def cut(self) -> None:
+        """Abort every call upstream, then every connection."""
+        self._lines.cut()
+        self._listener.hang_up()
+
+    def _serve(self, wire: Wire, head: Head) -> None:
+        route = self._routes.get((head.method, head.path))
+        if route is None:
+            wire.read_body(head, MOST_REPORT)
+            wire.answer(404, problem("not_found", "pidispatch: there is nothing at this path"))
+            return
+        route(wire, head)
+
+    def _go(self, wire: Wire, head: Head) -> None:
+        asked = load_object(wire.read_body(head, MOST_REPORT)) or {}
+        container = asked.get("container")
+        run_id, attempt = self._ticket.run_id, self._ticket.attempt
+        if not isinstance(container, str) or _CONTAINER.fullmatch(container) is None:
+            wire.answer(403, {"go": False, "reason": "malformed"})
+            return
+        if isinstance(asked.get("attempt"), bool) or asked.get("attempt") != attempt:
+            wire.answer(403, {"go": False, "reason": "stale-attempt"})
+            return
+        try:
+            given = self._tickets.give_go(run_id, attempt, container)
+        except DatabaseUnavailable:
+            wire.answer(503, {"go": False, "reason": "database-away"})
+            return
+        log.info("gateway.go", run=self._ticket.public_id, attempt=attempt, given=given)
+        if not given:
+            wire.answer(403, {"go": False, "reason": "refused"})
+            return
+        wire.answer(200, {"go": True, "key": attempt_key(self._secret, run_id, attempt)})
+
+    def _report(self, wire: Wire, head: Head) -> None:
+        body = wire.read_body(head, MOST_REPORT)
+        report = read_report(body)
+        ticket = self._ticket
+        if report is None or report["attempt"] != ticket.attempt:
+            wire.answer(
+                400, problem("invalid_request_error", "pidispatch: this is no report of this attempt")
+            )
+            return
+        key = attempt_key(self._secret, ticket.run_id, ticket.attempt)
+        verified = is_signed(key, body, head.field("x-pidispatch-signature"))
+        if not verified and not self._may_keep_unsigned():
+            wire.answer(429, problem("rate_limit_error", "pidispatch: too many unsigned reports"))
+            return
+        try:
+            self._tickets.keep_report(ticket.run_id, ticket.attempt, report, verified=verified)
+        except DatabaseUnavailable:
+            wire.answer(503, problem("overloaded_error", "pidispatch: the database does not answer"))
+            return
+        log.info("gateway.report", run=ticket.public_id, attempt=ticket.attempt, verified=verified)
+        wire.answer(204)
+
+    def _may_keep_unsigned(self) -> bool:
+        with self._lock:
+            self._unsigned += 1
+            return self._unsigned <= MOST_UNSIGNED
+
+    def _budget(self, wire: Wire, head: Head) -> None:
+        wire.read_body(head, MOST_REPORT)
+        wire.answer(200, {"v": 1})
+
+    def _call(self, wire: Wire, head: Head) -> None:
+        with self._room(head):
+            body = wire.read_body(head)
+            provider = self._providers.find(self._ticket.provider)
+            if provider is None or WIRE_PATHS[head.path] != provider.facts.api:
+                wire.answer(
+                    404, problem("not_found", "pidispatch: the run's provider does not speak this API")
+                )
+                return
+            if not provider.facts.credential:
+                wire.answer(
+                    401, problem("authentication_error", "pidispatch: the gateway holds no key for it")
+                )
+                return
+            self._proxy.forward(self._ticket, provider, self._lines, wire, head, body)
+
+    @contextlib.contextmanager
+    def _room(self, head: Head) -> Iterator[None]:
+        """Bound what one box can make this process hold: all bodies of its open requests together."""
+        size = MOST_BODY if head.length is None else head.length
+        with self._lock:
+            if self._bodies + size > MOST_BODIES:
+                raise Refused(413 if size > MOST_BODY else 503, "too many bytes in open requests")
+            self._bodies += size
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._bodies -= size

@@ -1,0 +1,142 @@
+"""Run the gateway: boot, serve, and end in order."""
+
+import fcntl
+import os
+import signal
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TypeVar
+
+import structlog
+
+from pidispatch.errors import ConfigurationRefused, DatabaseUnavailable
+from pidispatch.gateway.control import NAME, Control
+from pidispatch.gateway.departures import Departures
+from pidispatch.gateway.doors import DRAIN_SECONDS, Doors
+from pidispatch.gateway.keys import load_secret
+from pidispatch.gateway.providers import Providers
+from pidispatch.gateway.proxy import HOLD_SECONDS, Proxy
+from pidispatch.gateway.settling import Settler
+from pidispatch.gateway.sockets import check_length, own_directory
+from pidispatch.ports import CallLedger, Clock, Tickets
+
+STOP_SECONDS = 30.0
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+Found = TypeVar("Found")
+log = structlog.get_logger(__name__)
+
+
+def utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+class Gateway:
+    """The gateway of one host. Raises ConfigurationRefused for a run directory or secret it cannot use.
+
+    `run_dir` must have an existing parent; `secret_file` is made on first use. `host` names whose runs are served.
+    """
+
+    def __init__(
+        self,
+        run_dir: Path,
+        secret_file: Path,
+        host: str,
+        *,
+        tickets: Tickets,
+        ledger: CallLedger,
+        providers: Providers,
+        clock: Clock = utc_now,
+        hold_seconds: float = HOLD_SECONDS,
+        drain_seconds: float = DRAIN_SECONDS,
+        stop_seconds: float = STOP_SECONDS,
+        retry_seconds: float = 1.0,
+    ) -> None:
+        self._host, self._tickets, self._ledger = host, tickets, ledger
+        self._clock, self._stop_seconds, self._retry_seconds = clock, stop_seconds, retry_seconds
+        self._boot = clock()
+        self._stopping = threading.Event()
+        check_length(run_dir / NAME)
+        own_directory(run_dir, 0o700)
+        self._lock = _lock(run_dir)
+        secret = load_secret(secret_file)
+        self._departures = Departures()
+        self._settler = Settler(ledger)
+        self._proxy = Proxy(ledger, self._settler, self._departures, hold_seconds=hold_seconds)
+        self._doors = Doors(
+            run_dir,
+            tickets=tickets,
+            providers=providers,
+            proxy=self._proxy,
+            settler=self._settler,
+            secret=secret,
+            drain_seconds=drain_seconds,
+        )
+        self._control = Control(run_dir, doors=self._doors, providers=providers, boot=self._boot)
+
+    def serve(self) -> None:
+        """Serve until SIGTERM or SIGINT; call it from the main thread."""
+        # Blocked before any thread starts, so that only this thread takes them.
+        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+        failures: list[BaseException] = []
+        threading.Thread(target=self._boot_or_end, args=(failures,), name="boot", daemon=True).start()
+        received = signal.sigwait(_SIGNALS)
+        log.info("gateway.stopping", signal=signal.Signals(received).name)
+        self.stop()
+        if failures:
+            raise failures[0]
+
+    def start(self) -> None:
+        """Take over from an earlier gateway, open the doors of all runs that hold a slot, become ready."""
+        # No call of ours is open yet, so every open one is an earlier gateway's; this clock may lag Postgres's.
+        before = self._boot + timedelta(days=1)
+        assumed = self._until_answered(lambda: self._ledger.assume_open(self._host, before))
+        tickets = self._until_answered(lambda: self._tickets.occupying(self._host))
+        if assumed is None or tickets is None:
+            return
+        for ticket in tickets:
+            self._doors.listen(ticket)
+        self._control.ready = True
+        log.info("gateway.ready", host=self._host, doors=len(tickets), assumed=assumed)
+
+    def stop(self) -> None:
+        """Take nothing new, drain streams, abort the rest, settle."""
+        self._stopping.set()
+        self._control.ready = False
+        self._doors.close_all(self._stop_seconds)
+        if not self._settler.wait(None, 5.0):
+            log.error("gateway.unsettled", host=self._host)
+        self._control.close()
+        self._departures.close()
+        self._proxy.close()
+        os.close(self._lock)
+        log.info("gateway.stopped", host=self._host)
+
+    def _boot_or_end(self, failures: list[BaseException]) -> None:
+        try:
+            self.start()
+        except Exception as error:  # noqa: BLE001 - handed to `serve`, which raises it
+            failures.append(error)
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    def _until_answered(self, ask: Callable[[], Found]) -> Found | None:
+        while not self._stopping.is_set():
+            try:
+                return ask()
+            except DatabaseUnavailable as error:
+                log.warning("gateway.waits_for_database", problem=error.problem)
+            self._stopping.wait(self._retry_seconds)
+        return None
+
+
+def _lock(run_dir: Path) -> int:
+    """Hold the run directory: a second gateway would take the first one's sockets away."""
+    fd = os.open(run_dir / "gateway.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(fd)
+        raise ConfigurationRefused([f"another gateway runs in {run_dir}"]) from error
+    return fd

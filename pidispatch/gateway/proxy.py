@@ -1,0 +1,214 @@
+"""Pass one model call through to its provider: paid for first, streamed as it arrives, settled after."""
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import structlog
+
+from pidispatch.errors import DatabaseUnavailable
+from pidispatch.gateway.departures import Departures
+from pidispatch.gateway.envelope import Envelope, NotARequest, read_envelope, with_usage
+from pidispatch.gateway.http1 import Departed, Fields, Head, Wire, problem
+from pidispatch.gateway.metering import OPENAI, Meter
+from pidispatch.gateway.providers import Provider
+from pidispatch.gateway.settling import Settler, hold
+from pidispatch.gateway.upstream import Answer, Line, Upstream, UpstreamFailed
+from pidispatch.ports import CallEnd, CallLedger, Ticket
+
+HOLD_SECONDS = 60.0
+
+# https://www.rfc-editor.org/rfc/rfc9110#section-7.6.1
+_HOP_BY_HOP = {
+    "connection", "keep-alive", "proxy-connection", "te", "trailer", "trailers", "transfer-encoding", "upgrade",
+}  # fmt: skip
+_NEVER_ASKED = _HOP_BY_HOP | {
+    # Framing and encoding are ours to choose.
+    "host", "content-length", "accept-encoding", "expect",
+    # Who asks, and who pays, is not the box's to say.
+    "authorization", "proxy-authorization", "x-api-key", "api-key", "x-goog-api-key", "cookie",
+    "openai-organization", "openai-project", "x-http-method-override", "x-method-override",
+}  # fmt: skip
+_NEVER_ANSWERED = _HOP_BY_HOP | {"set-cookie", "proxy-authenticate"}
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True)
+class Call:
+    """One call under way."""
+
+    ticket: Ticket
+    provider: Provider
+    envelope: Envelope
+    head: Head
+    body: bytes
+    wire: Wire
+    meter: Meter
+    line: Line = field(default_factory=Line)
+
+
+class Lines:
+    """The calls of one door that are under way, so that closing it can cut them all."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._open: set[Line] = set()
+        self._cut = False
+
+    @contextlib.contextmanager
+    def track(self, line: Line) -> Iterator[None]:
+        with self._lock:
+            self._open.add(line)
+            if self._cut:
+                line.cut()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._open.discard(line)
+
+    def cut(self) -> None:
+        with self._lock:
+            self._cut = True
+            for line in self._open:
+                line.cut()
+
+
+class Proxy:
+    """Serves the /v1 paths of every door."""
+
+    def __init__(
+        self,
+        ledger: CallLedger,
+        settler: Settler,
+        departures: Departures,
+        *,
+        upstream: Upstream | None = None,
+        hold_seconds: float = HOLD_SECONDS,
+    ) -> None:
+        self._ledger, self._settler, self._departures = ledger, settler, departures
+        self._upstream = upstream or Upstream()
+        self._hold_seconds = hold_seconds
+
+    def close(self) -> None:
+        self._upstream.close()
+
+    def forward(
+        self, ticket: Ticket, provider: Provider, lines: Lines, wire: Wire, head: Head, body: bytes
+    ) -> None:
+        """Serve one request whose path fits the provider's API."""
+        try:
+            envelope = read_envelope(body)
+        except NotARequest as refusal:
+            wire.answer(400, problem("invalid_request_error", f"pidispatch: {refusal}"))
+            return
+        meter = Meter(provider.facts.api, len(body))
+        call = Call(ticket, provider, envelope, head, body, wire, meter)
+        with lines.track(call.line), self._departures.watch(wire.sock, call.line.cut):
+            call_id = self._open(call)
+            if call_id is not None:
+                self._run(call, call_id)
+
+    def _open(self, call: Call) -> int | None:
+        """Write the call's row; the refusal is answered here, and nothing was sent upstream."""
+        ticket, facts = call.ticket, call.provider.facts
+        ask: Callable[[], int | None] = lambda: self._ledger.open_call(  # noqa: E731
+            ticket.run_id, ticket.attempt, provider=facts.name, model=call.envelope.model, api=facts.api
+        )
+        try:
+            call_id = hold(ask, seconds=self._hold_seconds, given_up=lambda: call.line.is_cut)
+        except DatabaseUnavailable:
+            call.wire.answer(503, problem("overloaded_error", "pidispatch: the database does not answer"))
+            return None
+        if call_id is None:
+            log.info("gateway.call_refused", run=ticket.public_id, attempt=ticket.attempt)
+            call.wire.answer(402, problem("budget_exceeded", "pidispatch: this run may make no more calls"))
+        return call_id
+
+    def _run(self, call: Call, call_id: int) -> None:
+        end = call.meter.end()
+        try:
+            end = self._exchange(call)
+        finally:
+            self._settler.settle(call.ticket.run_id, call_id, end)
+            log.info(
+                "gateway.call",
+                run=call.ticket.public_id,
+                call=call_id,
+                status=end.status,
+                stop=end.stop_reason,
+                tokens_in=end.tokens_in,
+                tokens_out=end.tokens_out,
+                measured=end.measured,
+            )
+
+    def _exchange(self, call: Call) -> CallEnd:
+        started = False
+        try:
+            with self._upstream.post(_url(call), _asked(call), _body(call), call.line) as answer:
+                started = True
+                _relay(call, answer)
+            return call.meter.end(aborted=call.line.is_cut)
+        except Departed:
+            call.wire.keep_alive = False
+            return call.meter.end(aborted=True)
+        except UpstreamFailed as failure:
+            end = call.meter.end(aborted=call.line.is_cut, sent=failure.sent)
+            self._say_failed(call, failure, started=started)
+            return end
+
+    def _say_failed(self, call: Call, failure: UpstreamFailed, *, started: bool) -> None:
+        log.warning(
+            "gateway.provider_failed", run=call.ticket.public_id, problem=str(failure), cut=call.line.is_cut
+        )
+        if started:
+            # The answer's head is out: only a broken connection says that its end is missing.
+            call.wire.keep_alive = False
+            call.wire.hang_up()
+            return
+        with contextlib.suppress(Departed):
+            call.wire.answer(
+                502, problem("api_error", f"pidispatch: the provider did not answer ({failure})")
+            )
+
+
+def _relay(call: Call, answer: Answer) -> None:
+    """Hand on the answer byte by byte, in the pieces in which it comes."""
+    types = [value for name, value in answer.fields if name == "content-type"]
+    call.meter.begin(answer.status, types[0] if types else None, asked_stream=call.envelope.stream)
+    fields = _without(answer.fields, _NEVER_ANSWERED)
+    sized = any(name == "content-length" for name, _ in fields)
+    bare = answer.status in {204, 304}
+    if not (sized or bare):
+        fields = (*fields, ("transfer-encoding", "chunked"))
+    wire = call.wire
+    wire.start(answer.status, fields)
+    for chunk in answer.chunks:
+        call.meter.feed(chunk)
+        (wire.write if sized else wire.write_chunk)(chunk)
+    if not (sized or bare):
+        wire.end_chunks()
+
+
+def _url(call: Call) -> str:
+    return f"{call.provider.url}?{call.head.query}" if call.head.query else call.provider.url
+
+
+def _asked(call: Call) -> Fields:
+    kept = _without(call.head.fields, _NEVER_ASKED)
+    return (*kept, ("accept-encoding", "identity"), *call.provider.credentials())
+
+
+def _body(call: Call) -> bytes:
+    wants = call.envelope.stream and call.provider.takes_options and call.provider.facts.api == OPENAI
+    return with_usage(call.body, call.envelope) if wants else call.body
+
+
+def _without(fields: Fields, names: set[str]) -> Fields:
+    """Without these, and without what a Connection field names."""
+    named = {
+        word.strip().lower() for name, value in fields if name == "connection" for word in value.split(",")
+    }
+    return tuple((name, value) for name, value in fields if name not in names and name not in named)

@@ -1,0 +1,174 @@
+"""Send one request to a provider, stream its answer, and let another thread cut it."""
+
+import contextlib
+import socket
+import threading
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, cast
+
+import httpcore2
+import httpx2
+
+CONNECT_SECONDS = 30.0
+READ_SECONDS = 300.0
+_TIMEOUTS = {"connect": CONNECT_SECONDS, "read": READ_SECONDS, "write": READ_SECONDS, "pool": CONNECT_SECONDS}
+_BEFORE_SENDING = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.UnsupportedProtocol)
+
+Fields = tuple[tuple[str, str], ...]
+
+
+class UpstreamFailed(Exception):  # noqa: N818 - says what happened
+    """The provider did not answer, or broke off. `sent`: the request may have reached it."""
+
+    def __init__(self, problem: str, *, sent: bool) -> None:
+        self.sent = sent
+        super().__init__(problem)
+
+
+class Line:
+    """One call's way to its provider. `cut` from any thread ends it now, in whatever it waits for."""
+
+    # One for all lines: a connection passes from line to line through the pool, and a late cut must not hit the next.
+    _lock = threading.Lock()
+
+    def __init__(self) -> None:
+        self._stream: "_Stream | None" = None
+        self.is_cut = False
+
+    def cut(self) -> None:
+        with self._lock:
+            self.is_cut = True
+            if self._stream is not None and self._stream.holder is self:
+                self._stream.shut()
+
+    def hold(self, stream: "_Stream") -> None:
+        """The call now uses this connection; a line that was cut before shuts it at once."""
+        with self._lock:
+            self._stream, stream.holder = stream, self
+            if self.is_cut:
+                stream.shut()
+
+
+class _Lines(threading.local):
+    line: Line | None = None
+
+
+class _Stream(httpcore2.NetworkStream):
+    """A connection of the pool that tells the calling thread's line which socket it uses."""
+
+    def __init__(self, inner: httpcore2.NetworkStream, lines: _Lines) -> None:
+        self._inner, self._lines = inner, lines
+        self.holder: Line | None = None
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        self._hold()
+        return self._inner.read(max_bytes, timeout)
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        self._hold()
+        self._inner.write(buffer, timeout)
+
+    def close(self) -> None:
+        self._inner.close()
+
+    def start_tls(self, *args: Any, **kwargs: Any) -> httpcore2.NetworkStream:
+        self._hold()
+        return _Stream(self._inner.start_tls(*args, **kwargs), self._lines)
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._inner.get_extra_info(info)
+
+    def _hold(self) -> None:
+        if self._lines.line is not None:
+            self._lines.line.hold(self)
+
+    def shut(self) -> None:
+        sock = self._inner.get_extra_info("socket")
+        with contextlib.suppress(OSError):
+            # Past the TLS layer, whose own shutdown is not meant for a second thread.
+            socket.socket.shutdown(sock, socket.SHUT_RDWR)
+
+
+class _Backend(httpcore2.SyncBackend):
+    def __init__(self, lines: _Lines) -> None:
+        self._lines = lines
+
+    def connect_tcp(self, *args: Any, **kwargs: Any) -> httpcore2.NetworkStream:
+        return _Stream(super().connect_tcp(*args, **kwargs), self._lines)
+
+
+class _Transport(httpx2.HTTPTransport):
+    """httpx2's own, on a pool whose sockets can be reached. No cookies, no redirects, no environment."""
+
+    def __init__(self, backend: httpcore2.NetworkBackend) -> None:
+        self._pool = httpcore2.ConnectionPool(
+            ssl_context=httpx2.create_ssl_context(trust_env=False),
+            max_connections=None,
+            max_keepalive_connections=64,
+            keepalive_expiry=45.0,
+            http1=True,
+            http2=False,
+            network_backend=backend,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The status and fields of an answer, and its body as the bytes arrive. `chunks` raises UpstreamFailed."""
+
+    status: int
+    fields: Fields
+    chunks: Iterator[bytes]
+
+
+class Upstream:
+    """Warm connections to every provider, usable from any number of threads."""
+
+    def __init__(self) -> None:
+        self._lines = _Lines()
+        self._transport = _Transport(_Backend(self._lines))
+
+    @contextlib.contextmanager
+    def post(self, url: str, fields: Fields, body: bytes, line: Line) -> Iterator[Answer]:
+        """POST and yield the answer once its head is there. Raises UpstreamFailed."""
+        self._lines.line = line
+        try:
+            with _translated():
+                request = httpx2.Request(
+                    "POST", url, headers=_raw(fields), content=body, extensions={"timeout": _TIMEOUTS}
+                )
+                response = self._transport.handle_request(request)
+            try:
+                yield Answer(response.status_code, _text(response.headers.raw), _chunks(response))
+            finally:
+                with contextlib.suppress(httpx2.HTTPError, OSError):
+                    response.close()
+        finally:
+            self._lines.line = None
+
+    def close(self) -> None:
+        self._transport.close()
+
+
+@contextlib.contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError, OSError) as error:
+        raise UpstreamFailed(type(error).__name__, sent=not isinstance(error, _BEFORE_SENDING)) from error
+
+
+def _chunks(response: httpx2.Response) -> Iterator[bytes]:
+    with _translated():
+        yield from response.iter_raw()
+
+
+def _raw(fields: Fields) -> list[tuple[bytes, bytes]]:
+    return [(name.encode("ascii"), value.encode("latin-1")) for name, value in fields]
+
+
+def _text(raw: Iterable[tuple[bytes, bytes]]) -> Fields:
+    return cast(
+        "Fields", tuple((name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in raw)
+    )

@@ -1,0 +1,159 @@
+"""Read what a model call used from the JSON of the two wire APIs."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+_OPENAI_STOPS = {
+    "stop": "stop",
+    "end": "stop",
+    "eos": "stop",
+    "length": "length",
+    "tool_calls": "tool_use",
+    "function_call": "tool_use",
+}
+_ANTHROPIC_STOPS = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "pause_turn": "stop",
+    "tool_use": "tool_use",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+}
+
+
+@dataclass(slots=True)
+class Tally:
+    """What has been seen of one answer. `text` counts bytes of generated text, `pieces` the events that had some.
+
+    `reported` is true once the provider's final usage was seen; before it, `tokens_out` may be a running count.
+    """
+
+    tokens_in: int | None = None
+    tokens_out: int | None = None
+    cache_read: int = 0
+    cache_write: int = 0
+    reasoning: int = 0
+    stop: str | None = None
+    failed: bool = False
+    text: int = 0
+    pieces: int = 0
+    reported: bool = False
+    understood: bool = False
+
+
+def read_openai(tally: Tally, message: dict[str, Any]) -> None:
+    """One chunk of a chat completion, or a whole one (platform.openai.com/docs/api-reference/chat)."""
+    tally.understood = True
+    tally.failed = tally.failed or bool(message.get("error"))
+    for choice in _dicts(message.get("choices")):
+        size = (
+            text_size(choice.get("delta")) + text_size(choice.get("message")) + text_size(choice.get("text"))
+        )
+        tally.text += size
+        tally.pieces += size > 0
+        reason = choice.get("finish_reason")
+        if isinstance(reason, str):
+            tally.stop = _OPENAI_STOPS.get(reason, "error")
+    usage = _dict(message.get("usage")) or _dict(_dict(message.get("x_groq")).get("usage"))
+    if _count(usage.get("prompt_tokens")) is not None:
+        _openai_usage(tally, usage)
+    # Some servers send a running usage with every chunk; it is final once the answer has ended.
+    tally.reported = tally.tokens_in is not None and tally.stop is not None
+
+
+def _openai_usage(tally: Tally, usage: dict[str, Any]) -> None:
+    asked = _dict(usage.get("prompt_tokens_details"))
+    made = _dict(usage.get("completion_tokens_details"))
+    prompt = _count(usage.get("prompt_tokens")) or 0
+    read = _first(
+        asked.get("cached_tokens"), usage.get("prompt_cache_hit_tokens"), usage.get("cached_tokens")
+    )
+    tally.cache_read = min(read, prompt)
+    tally.cache_write = min(_first(asked.get("cache_write_tokens")), prompt - tally.cache_read)
+    tally.tokens_in = prompt - tally.cache_read - tally.cache_write
+    # Where reasoning is left out of completion_tokens (xAI), the total still holds it.
+    total = _first(usage.get("total_tokens"))
+    tally.tokens_out = max(_first(usage.get("completion_tokens")), total - prompt)
+    tally.reasoning = _first(made.get("reasoning_tokens"), usage.get("reasoning_tokens"))
+
+
+def read_anthropic(tally: Tally, message: dict[str, Any]) -> None:
+    """One event of a message stream, or a whole message (docs.anthropic.com/en/api/messages-streaming)."""
+    tally.understood = True
+    kind = message.get("type")
+    if kind == "error":
+        tally.failed = True
+    elif kind == "message_start":
+        _anthropic_usage(tally, _dict(_dict(message.get("message")).get("usage")))
+    elif kind in {"content_block_start", "content_block_delta"}:
+        size = text_size(message.get("delta")) + text_size(message.get("content_block"))
+        tally.text += size
+        tally.pieces += size > 0
+    elif kind == "message_delta":
+        _anthropic_usage(tally, _dict(message.get("usage")))
+        _anthropic_stop(tally, _dict(message.get("delta")).get("stop_reason"))
+    elif kind == "message":
+        tally.text += text_size(message.get("content"))
+        _anthropic_usage(tally, _dict(message.get("usage")))
+        _anthropic_stop(tally, message.get("stop_reason"))
+
+
+def _anthropic_stop(tally: Tally, reason: Any) -> None:
+    if isinstance(reason, str):
+        tally.stop = _ANTHROPIC_STOPS.get(reason, "error")
+    tally.reported = tally.stop is not None and tally.tokens_in is not None
+
+
+def _anthropic_usage(tally: Tally, usage: dict[str, Any]) -> None:
+    """Counts are cumulative and may come again, each on its own; the largest is the last."""
+    asked = _count(usage.get("input_tokens"))
+    if asked is not None:
+        tally.tokens_in = max(tally.tokens_in or 0, asked)
+    made = _count(usage.get("output_tokens"))
+    if made is not None:
+        tally.tokens_out = max(tally.tokens_out or 0, made)
+    split = _dict(usage.get("cache_creation"))
+    written = _first(split.get("ephemeral_5m_input_tokens")) + _first(split.get("ephemeral_1h_input_tokens"))
+    tally.cache_write = max(tally.cache_write, _first(usage.get("cache_creation_input_tokens")), written)
+    tally.cache_read = max(tally.cache_read, _first(usage.get("cache_read_input_tokens")))
+    details = _dict(usage.get("output_tokens_details"))
+    tally.reasoning = max(
+        tally.reasoning, _first(details.get("thinking_tokens"), details.get("reasoning_tokens"))
+    )
+
+
+def estimated(size: int) -> int:
+    """Tokens of this many bytes, rather too many than too few."""
+    return math.ceil(size / 3)
+
+
+def text_size(value: Any, depth: int = 8) -> int:
+    """The bytes of all strings in a value, to a bounded depth."""
+    if isinstance(value, str):
+        return len(value.encode("utf-8", "surrogatepass"))
+    if depth == 0:
+        return 0
+    if isinstance(value, dict):
+        return sum(text_size(item, depth - 1) for item in value.values())
+    if isinstance(value, list):
+        return sum(text_size(item, depth - 1) for item in value)
+    return 0
+
+
+def _dict(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _dicts(value: Any) -> list[dict[str, Any]]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def _count(value: Any) -> int | None:
+    """A token count, or None for what cannot be one (over 2^31 is no count of tokens in one call)."""
+    sound = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**31
+    return value if sound else None
+
+
+def _first(*values: Any) -> int:
+    return next((count for count in map(_count, values) if count is not None), 0)
