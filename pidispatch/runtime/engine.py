@@ -1,0 +1,102 @@
+"""Open the Docker engine's API once for each thread, and turn its failures into our errors."""
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import docker
+import docker.errors
+import requests
+
+from pidispatch.errors import (
+    BoxFault,
+    DiskFull,
+    EngineUnavailable,
+    EntrypointMissing,
+    ImageMissing,
+    NameTaken,
+    PidispatchError,
+    WrongArchitecture,
+)
+
+ANSWER_SECONDS = 30
+
+# The engine answers prose; the first kind whose words are in it wins.
+_KINDS: tuple[tuple[type[BoxFault], tuple[str, ...]], ...] = (
+    (DiskFull, ("no space left",)),
+    (
+        WrongArchitecture,
+        (
+            "exec format error",
+            "does not match the specified platform",
+            "does not match the detected host platform",
+            "no matching manifest",
+        ),
+    ),
+    # runc names the program as `exec: "/name":`; a mount's missing file lacks that.
+    (EntrypointMissing, ("executable file not found", 'exec: "', "no command specified")),
+    (ImageMissing, ("no such image",)),
+)
+
+
+class Engine:
+    """One client per process and thread: docker-py's session is not thread-safe and must not cross a fork.
+
+    `base_url` is what DOCKER_HOST would hold; None means the local engine's usual socket.
+    """
+
+    def __init__(self, base_url: str | None = None) -> None:
+        self._base_url = base_url
+        self._local = threading.local()
+
+    @property
+    def api(self) -> docker.APIClient:
+        """The client of this thread, opened at first use. Raises EngineUnavailable."""
+        if getattr(self._local, "pid", None) != os.getpid():
+            self._local.client = self._open()
+            self._local.pid = os.getpid()
+        client: docker.APIClient = self._local.client
+        return client
+
+    def _open(self) -> docker.APIClient:
+        with translated("open the engine's API"):
+            return docker.APIClient(base_url=self._base_url, version="auto", timeout=ANSWER_SECONDS)
+
+    @contextmanager
+    def translated(self, what: str) -> Iterator[None]:
+        """`translated`, for those who hold an engine."""
+        with translated(what):
+            yield
+
+
+@contextmanager
+def translated(what: str) -> Iterator[None]:
+    """Raise our errors for docker-py's. `what` says in a few words what was tried."""
+    try:
+        yield
+    except PidispatchError:
+        raise
+    except docker.errors.APIError as error:
+        raise _refusal(what, error) from error
+    except docker.errors.DockerException as error:
+        raise EngineUnavailable(f"{what}: {error}") from error
+    except (requests.exceptions.RequestException, OSError) as error:
+        # A read time-out says nothing of whether the engine did it: callers look before they repeat.
+        raise EngineUnavailable(f"{what}: {error}") from error
+
+
+def _refusal(what: str, error: docker.errors.APIError) -> PidispatchError:
+    text = str(error.explanation or error)
+    problem = f"{what}: {text}"
+    lowered = text.lower()
+    for kind, words in _KINDS:
+        if any(word in lowered for word in words):
+            return kind(problem)
+    if isinstance(error, docker.errors.ImageNotFound):
+        return ImageMissing(problem)
+    if error.status_code == 409 and "already in use" in lowered:
+        return NameTaken(problem)
+    if error.status_code in {502, 503, 504}:
+        return EngineUnavailable(problem)
+    return BoxFault(problem)
