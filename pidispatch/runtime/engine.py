@@ -59,9 +59,18 @@ class Engine:
         client: docker.APIClient = self._local.client
         return client
 
-    def _open(self) -> docker.APIClient:
+    @contextmanager
+    def opened(self, *, timeout: int) -> Iterator[docker.APIClient]:
+        """A client of its own for an act that may take longer, or must be shorter, than usual (seconds)."""
+        client = self._open(timeout)
+        try:
+            yield client
+        finally:
+            client.close()
+
+    def _open(self, timeout: int = ANSWER_SECONDS) -> docker.APIClient:
         with translated("open the engine's API"):
-            return docker.APIClient(base_url=self._base_url, version="auto", timeout=ANSWER_SECONDS)
+            return docker.APIClient(base_url=self._base_url, version="auto", timeout=timeout)
 
     @contextmanager
     def translated(self, what: str) -> Iterator[None]:

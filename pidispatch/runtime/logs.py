@@ -71,19 +71,20 @@ def log_frames(
     """
     response = api.get(
         f"{api.base_url}/v{api.api_version}/containers/{container_id}/logs",
-        params={"stdout": 1, "stderr": 1, "follow": int(follow), "tail": tail},
+        params={"stdout": "1", "stderr": "1", "follow": str(int(follow)), "tail": tail},
         stream=True,
         timeout=(api.timeout, None if follow else api.timeout),
     )
     try:
-        _raise_for_status(response)
+        raise_for_status(response)
         reader = FrameReader()
         yield (frame for data in response.iter_content(PIECE_BYTES) for frame in reader.feed(data))
     finally:
         response.close()
 
 
-def _raise_for_status(response: requests.Response) -> None:
+def raise_for_status(response: requests.Response) -> None:
+    """Raise what docker-py's own calls would raise for this answer."""
     try:
         response.raise_for_status()
     except requests.HTTPError as error:

@@ -1,6 +1,7 @@
 """Look at containers without touching them."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -44,7 +45,8 @@ class DockerWatch:
                     if container_id:
                         yield str(container_id)
             finally:
-                events.close()
+                with suppress(OSError):  # the engine may have hung up first
+                    events.close()
         # An engine that is shut down ends the stream in good order.
         raise EngineUnavailable("the stream of events ended")
 
