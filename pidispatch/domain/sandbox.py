@@ -1,5 +1,6 @@
 """Describe a locked-down container: what every box has, and what one job's box adds."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -16,6 +17,9 @@ LABEL_INSTALLATION = "dev.pidispatch.installation"
 LABEL_ROLE = "dev.pidispatch.role"
 LABEL_RUN = "dev.pidispatch.run"
 LABEL_ATTEMPT = "dev.pidispatch.attempt"
+LABEL_BORN = "dev.pidispatch.born"  # seconds since 1970, for containers without a row
+ROLE_JOB = "job"
+ROLE_GIT = "git"
 
 PIDS_LIMIT = 512
 MIB = 1024 * 1024
@@ -34,7 +38,8 @@ class Mount:
 class BoxSpec:
     """Everything about one container that is decided before it exists.
 
-    `memory` is bytes, `cpus` a count, `tmpfs` maps a path to Docker's mount options.
+    `memory` is bytes, `cpus` a count, `stop_timeout` seconds between SIGTERM and SIGKILL, `tmpfs` maps a
+    path to Docker's mount options.
     """
 
     name: str
@@ -49,6 +54,7 @@ class BoxSpec:
     memory: int = 4 * 1024 * MIB
     cpus: float = 2.0
     working_dir: str = WORKSPACE_DIR
+    stop_timeout: int = 10
 
     @property
     def shm_size(self) -> int:
@@ -74,3 +80,26 @@ class BoxSpec:
 def box_name(installation: str, run_id: int, attempt: int) -> str:
     """Name one attempt's container; public ids hold `:`, which Docker refuses."""
     return f"pi-job-{installation}-{run_id}-{attempt}"
+
+
+# What an init prints when it cannot become the entrypoint: Docker's tini, then podman's catatonit.
+_INIT_FAILED = re.compile(
+    rb"(?:\[FATAL tini \(\d+\)\] exec [^\n]{0,4096} failed|failed to exec pid1): ([^\r\n]{1,80})\s*\Z"
+)
+_EXEC_ERRORS = {
+    b"no such file or directory": "entrypoint-missing",
+    b"permission denied": "entrypoint-not-executable",
+    b"exec format error": "job-image-wrong-arch",
+}
+
+
+def explain_start_failure(exit_code: int | None, tail: bytes) -> str | None:
+    """Say why a box that never asked for its go ended: a record's word, or None when it is not known.
+
+    With an init as PID 1 the engine *starts* a box whose entrypoint is missing; the init then prints one line
+    and exits (127, 126, or 1 for a foreign architecture). Ask only when no go was given: an agent could print it.
+    """
+    said = _INIT_FAILED.search(tail[-8192:])
+    if said:
+        return _EXEC_ERRORS.get(said.group(1).strip().lower())
+    return "entrypoint-not-executable" if exit_code == 126 else None

@@ -1,0 +1,147 @@
+"""Ask git about a folder an agent may have written, in a throw-away container."""
+
+import re
+import secrets
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+
+from pidispatch.domain.sandbox import (
+    HOME_DIR,
+    LABEL_BORN,
+    LABEL_INSTALLATION,
+    LABEL_ROLE,
+    MIB,
+    ROLE_GIT,
+    WORKSPACE_DIR,
+    BoxSpec,
+    Mount,
+)
+from pidispatch.errors import BoxFault, EntrypointMissing, PidispatchError
+from pidispatch.ports import FolderState
+from pidispatch.runtime.attach import Said, attached, hear
+from pidispatch.runtime.docker import DockerBoxes
+from pidispatch.runtime.engine import Engine
+from pidispatch.runtime.gitscripts import GIT_DIFF, GIT_STATE, parse_state, plain_words
+
+SECONDS = 10
+STATE_BYTES = 64 * 1024
+DIFF_BYTES = MIB
+STALE_SECONDS = 60
+
+_COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_ENV = {
+    "HOME": HOME_DIR,
+    "LC_ALL": "C",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": "/dev/null",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_NO_LAZY_FETCH": "1",
+}
+
+
+class DockerGitBox:
+    """`ports.GitBox`: what the folder's own git configuration runs, it runs in here, on a read-only folder.
+
+    The answers are the folder's word about itself: an agent that prepared it can make git lie.
+    """
+
+    def __init__(self, engine: Engine, *, installation: str, seconds: float = SECONDS) -> None:
+        self._boxes = DockerBoxes(engine)
+        self._engine = engine
+        self._installation = installation
+        self._seconds = seconds
+
+    def state(self, folder: str, *, uid: int, gid: int, image: str) -> FolderState:
+        mark = secrets.token_hex(16)
+        said = self._ask(self._spec(folder, image, uid=uid, gid=gid, ask=(GIT_STATE, mark)), STATE_BYTES)
+        if said.late:
+            problem = f"git did not answer within {self._seconds:g} s"
+            return FolderState(is_root=False, head=None, dirty=False, problem=problem)
+        return parse_state(said.out, mark.encode())
+
+    def diff(self, folder: str, *, since: str, uid: int, gid: int, image: str) -> bytes:
+        if not _COMMIT.fullmatch(since):
+            raise BoxFault(f"not the name of a commit: {since[:80]!r}")
+        said = self._ask(self._spec(folder, image, uid=uid, gid=gid, ask=(GIT_DIFF, since)), DIFF_BYTES)
+        if said.late:
+            raise BoxFault(f"git did not answer within {self._seconds:g} s")
+        if said.cut:
+            return said.out + f"\n[cut: only the first {DIFF_BYTES} bytes are shown]\n".encode()
+        if said.exit_code != 0:
+            raise BoxFault(f"git cannot compare with {since}: {plain_words(said.err)}")
+        return said.out
+
+    def sweep(self) -> int:
+        """Remove boxes that a killed process left behind; returns how many. Raises EngineUnavailable."""
+        oldest = time.time() - STALE_SECONDS
+        stale = [
+            box
+            for box in self._boxes.ours(self._installation)
+            if box.labels.get(LABEL_ROLE) == ROLE_GIT and _born(box.labels) < oldest
+        ]
+        for box in stale:
+            self._boxes.remove(box.container_id)
+        return len(stale)
+
+    def _ask(self, spec: BoxSpec, limit: int) -> Said:
+        container_id = self._boxes.create(spec)
+        try:
+            with attached(self._engine, container_id, silence=self._seconds + 5) as frames:
+                self._boxes.start(container_id)
+                with self._killed_when_late(container_id) as late:
+                    said = hear(frames, limit=limit)
+            state = self._boxes.inspect(container_id)
+        finally:
+            self._boxes.remove(container_id)
+        if late.is_set():
+            return replace(said, late=True)
+        code = state.exit_code if state else None
+        if code == 127:
+            raise EntrypointMissing(f"the image {spec.image} has no sh or no git: {plain_words(said.err)}")
+        return replace(said, exit_code=code)
+
+    @contextmanager
+    def _killed_when_late(self, container_id: str) -> Iterator[threading.Event]:
+        late = threading.Event()
+
+        def kill() -> None:
+            late.set()
+            with suppress(PidispatchError):  # the reader's own time-out is the backstop
+                self._boxes.stop(container_id, grace=0)
+
+        timer = threading.Timer(self._seconds, kill)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield late
+        finally:
+            timer.cancel()
+
+    def _spec(self, folder: str, image: str, *, uid: int, gid: int, ask: tuple[str, str]) -> BoxSpec:
+        return BoxSpec(
+            name=f"pi-git-{self._installation}-{secrets.token_hex(6)}",
+            image=image,
+            uid=uid,
+            gid=gid,
+            labels={
+                LABEL_INSTALLATION: self._installation,
+                LABEL_ROLE: ROLE_GIT,
+                LABEL_BORN: str(int(time.time())),
+            },
+            mounts=(Mount(folder, WORKSPACE_DIR, read_only=True),),
+            env=_ENV,
+            entrypoint=("sh", "-c", ask[0], "sh", ask[1]),
+            memory=1024 * MIB,
+            stop_timeout=1,
+        )
+
+
+def _born(labels: dict[str, str]) -> float:
+    try:
+        return float(labels[LABEL_BORN])
+    except (KeyError, ValueError):
+        return 0.0

@@ -1,0 +1,89 @@
+"""Look at containers without touching them."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any
+
+import docker.errors
+
+from pidispatch.domain.sandbox import LABEL_INSTALLATION
+from pidispatch.errors import EngineUnavailable
+from pidispatch.ports import BoxState
+from pidispatch.runtime.engine import Engine, translated
+from pidispatch.runtime.logs import log_frames
+
+
+class DockerWatch:
+    """`ports.BoxWatch` on a Docker engine."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def inspect(self, container_id: str) -> BoxState | None:
+        with translated(f"inspect {container_id[:12]}"):
+            try:
+                return box_state(self._engine.api.inspect_container(container_id))
+            except docker.errors.NotFound:
+                return None
+
+    def ours(self, installation: str) -> Sequence[BoxState]:
+        label = f"{LABEL_INSTALLATION}={installation}"
+        with translated("list our containers"):
+            listed = self._engine.api.containers(all=True, filters={"label": label})
+        # The list has neither exit codes nor times; what went away in between is left out.
+        seen = (self.inspect(str(entry["Id"])) for entry in listed)
+        return [state for state in seen if state is not None]
+
+    def deaths(self, installation: str) -> Iterator[str]:
+        filters = {"type": "container", "event": "die", "label": f"{LABEL_INSTALLATION}={installation}"}
+        with translated("listen for containers that end"):
+            events = self._engine.api.events(filters=filters, decode=True)
+            try:
+                for event in events:
+                    container_id = event.get("Actor", {}).get("ID")
+                    if container_id:
+                        yield str(container_id)
+            finally:
+                with suppress(OSError):  # the engine may have hung up first
+                    events.close()
+        # An engine that is shut down ends the stream in good order.
+        raise EngineUnavailable("the stream of events ended")
+
+    def output(self, container_id: str, *, follow: bool) -> Iterator[bytes]:
+        with translated(f"read the output of {container_id[:12]}"):
+            try:
+                with log_frames(self._engine.api, container_id, follow=follow) as frames:
+                    for _, piece in frames:
+                        yield piece
+            except docker.errors.NotFound:
+                return
+
+
+def box_state(facts: dict[str, Any]) -> BoxState:
+    """Read the engine's answer to `inspect`. What cannot be read is None, never a guess."""
+    state = facts.get("State") or {}
+    status = str(state.get("Status") or "")
+    code = state.get("ExitCode")
+    ended = status in {"exited", "dead"}
+    return BoxState(
+        container_id=str(facts["Id"]),
+        name=str(facts.get("Name") or "").removeprefix("/"),
+        status=status,
+        # Docker says 0 for a container that still runs, and 127 for one that could not start.
+        exit_code=code if ended and isinstance(code, int) else None,
+        oom_killed=state.get("OOMKilled") is True,
+        error=str(state.get("Error") or ""),
+        started_at=engine_time(state.get("StartedAt")),
+        finished_at=engine_time(state.get("FinishedAt")),
+        labels=dict((facts.get("Config") or {}).get("Labels") or {}),
+    )
+
+
+def engine_time(text: object) -> datetime | None:
+    """An aware UTC time from Docker's RFC 3339 with nanoseconds; its year 1 means never."""
+    try:
+        time = datetime.fromisoformat(str(text)).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+    return time if time.year > 1 else None

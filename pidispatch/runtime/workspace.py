@@ -1,0 +1,96 @@
+"""Open the folder a run works in, without trusting its name or its owner."""
+
+import errno
+import os
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+from pidispatch.errors import FolderRefused
+
+_REASONS = {
+    errno.ENOENT: ("local-folder-missing", "does not exist"),
+    errno.ELOOP: ("local-folder-missing", "is a loop of symbolic links"),
+    errno.ENAMETOOLONG: ("local-folder-missing", "has too long a name"),
+    errno.ENOTDIR: ("local-folder-not-a-directory", "is not a directory"),
+    errno.EACCES: ("local-folder-unreadable", "may not be read by the worker's user"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LocalFolder:
+    """A directory that was opened: its path without links, and the identity the folder's lock uses."""
+
+    path: str
+    device: int
+    inode: int
+    uid: int
+    gid: int
+    basename: str
+
+
+def open_folder(path: bytes | str, *, worker_uid: int) -> LocalFolder:
+    """Look at a folder through an open descriptor. Links are followed: two names of one folder are one.
+
+    Raises FolderRefused: `local-folder-missing`, `local-folder-not-a-directory`, `local-folder-unreadable`,
+    `job-user-unmappable` (the job runs as the folder's owner, which must be neither root nor, for a worker
+    that is not root, anybody else).
+    """
+    name = os.fsdecode(path)
+    try:
+        resolved, facts = _open(name)
+    except OSError as error:
+        reason, problem = _REASONS.get(error.errno or 0, ("local-folder-unreadable", str(error.strerror)))
+        raise FolderRefused(reason, f"{name!r} {problem}") from error
+    except ValueError as error:  # NUL, or lone surrogates that stand for no byte
+        raise FolderRefused("local-folder-missing", f"{name!r} is not the name of a folder") from error
+    _refuse_unspeakable(resolved)
+    _refuse_owner(resolved, facts.st_uid, worker_uid)
+    return LocalFolder(
+        path=resolved,
+        device=facts.st_dev,
+        inode=facts.st_ino,
+        uid=facts.st_uid,
+        gid=facts.st_gid,
+        basename=Path(resolved).name,
+    )
+
+
+def _open(name: str) -> tuple[str, os.stat_result]:
+    """The real path and the facts of one and the same directory, or OSError."""
+    descriptor = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        facts = os.fstat(descriptor)
+        os.stat(".", dir_fd=descriptor)  # readable without being searchable is of no use
+        resolved = os.path.realpath(name)
+        if not os.path.samestat(facts, os.lstat(resolved)):
+            raise OSError(errno.ENOENT, "was moved while it was opened")
+    finally:
+        os.close(descriptor)
+    return resolved, facts
+
+
+def _refuse_unspeakable(path: str) -> None:
+    try:
+        path.encode()
+    except UnicodeEncodeError as error:
+        # The engine's API is JSON; it would look for another name.
+        raise FolderRefused(
+            "local-folder-unreadable",
+            f"{path!r} has a name that is not UTF-8, which the Docker engine cannot be told; rename it",
+        ) from error
+
+
+def _refuse_owner(path: str, owner: int, worker_uid: int) -> None:
+    if owner == 0:
+        user = "<user>"
+        problem = "belongs to root, and no job runs as root"
+    elif worker_uid not in {0, owner}:
+        user = str(worker_uid)
+        problem = f"belongs to user {owner}, and the worker (user {worker_uid}) may start jobs only as itself"
+    else:
+        return
+    raise FolderRefused(
+        "job-user-unmappable",
+        f"{path!r} {problem}; give the folder away: chown -R {user} {shlex.quote(path)}",
+    )

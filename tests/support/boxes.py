@@ -1,0 +1,71 @@
+"""Build small boxes for tests; each test's containers carry a random installation of its own."""
+
+import os
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import pytest
+
+from pidispatch.domain.sandbox import (
+    LABEL_INSTALLATION,
+    LABEL_ROLE,
+    MIB,
+    ROLE_JOB,
+    BoxSpec,
+    box_name,
+)
+from pidispatch.errors import EngineUnavailable
+from pidispatch.runtime.docker import DockerBoxes
+from pidispatch.runtime.engine import Engine
+
+T = TypeVar("T")
+SOMEBODY = 12345  # a uid that no image knows
+
+
+def job_image_tag() -> str:
+    return os.environ.get("PIDISPATCH_TEST_IMAGE", "pi-job:latest")
+
+
+def image_or_skip(engine: Engine) -> str:
+    tag = job_image_tag()
+    try:
+        if not engine.api.images(name=tag):
+            pytest.skip(f"the engine has no image {tag}")
+    except EngineUnavailable as error:
+        pytest.skip(str(error))
+    return tag
+
+
+@contextmanager
+def an_installation(boxes: DockerBoxes) -> Iterator[str]:
+    """A random label, whose containers are removed at the end."""
+    label = secrets.token_hex(4)
+    yield label
+    for box in boxes.ours(label):
+        boxes.remove(box.container_id)
+
+
+def a_box(installation: str, image: str, *entrypoint: str, **changes: Any) -> BoxSpec:
+    wanted: dict[str, Any] = {
+        "name": box_name(installation, secrets.randbelow(10**9), 1),
+        "image": image,
+        "uid": SOMEBODY,
+        "gid": SOMEBODY,
+        "labels": {LABEL_INSTALLATION: installation, LABEL_ROLE: ROLE_JOB},
+        "mounts": (),
+        "entrypoint": entrypoint,
+        "memory": 256 * MIB,
+        "working_dir": "/",
+    }
+    return BoxSpec(**wanted | changes)
+
+
+def eventually(look: Callable[[], T], *, within: float = 10) -> T:
+    """What `look` returns once it is true; the last answer when the time is over."""
+    end = time.monotonic() + within
+    while not (found := look()) and time.monotonic() < end:
+        time.sleep(0.05)
+    return found
