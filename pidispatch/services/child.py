@@ -62,7 +62,11 @@ def exit_status(process: subprocess.Popen[bytes]) -> int | None:
     """How the child ended (negative: by that signal), None while it lives. It stays unreaped, so its group keeps its id."""
     if process.returncode is not None:
         return process.returncode
-    found = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    try:
+        found = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        # We were started with SIGCHLD ignored, so the kernel reaps.
+        return process.poll()
     if found is None:
         return None
     return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
@@ -73,10 +77,17 @@ def end(process: subprocess.Popen[bytes], steps: Sequence[tuple[signal.Signals, 
     for number, seconds in steps:
         if exit_status(process) is not None:
             break
-        process.send_signal(number)
+        send(process, number)
         wait_until(lambda: exit_status(process) is not None, seconds)
     signal_group(process, signal.SIGKILL)
     return process.wait()
+
+
+def send(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
+    """Signal the child alone; unlike `Popen.send_signal` this never reaps it."""
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process.pid, number)
 
 
 def signal_group(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
@@ -87,7 +98,7 @@ def signal_group(process: subprocess.Popen[bytes], number: signal.Signals) -> No
             if os.getpgid(process.pid) == process.pid:
                 os.killpg(process.pid, number)
             else:
-                process.send_signal(number)
+                os.kill(process.pid, number)
 
 
 def wait_until(condition: Callable[[], bool], seconds: float) -> bool:

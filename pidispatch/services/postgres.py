@@ -69,8 +69,8 @@ class EmbeddedPostgres:
 
     def kill(self) -> None:
         """Stop at once; the next start recovers from the log."""
-        if self.poll() is None and self._process is not None:
-            self._process.send_signal(signal.SIGQUIT)
+        if self._process is not None:
+            child.send(self._process, signal.SIGQUIT)
 
     @property
     def pid(self) -> int:

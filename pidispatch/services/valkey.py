@@ -72,8 +72,8 @@ class EmbeddedValkey:
 
     def kill(self) -> None:
         """Stop at once; up to a second of bells may be lost, which Postgres makes good."""
-        if self.poll() is None and self._process is not None:
-            self._process.kill()
+        if self._process is not None:
+            child.send(self._process, signal.SIGKILL)
 
     @property
     def pid(self) -> int:

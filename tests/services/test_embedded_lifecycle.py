@@ -1,0 +1,111 @@
+"""Both servers through their lives, as root (servers are another user) and as an ordinary user."""
+
+import json
+import os
+import signal
+
+import psutil
+import pytest
+
+from tests.services.conftest import gone, seconds_until
+
+SERVE = """
+    import json, sys, time
+    from pathlib import Path
+    from pidispatch.services.account import server_account
+    from pidispatch.services.embedded import embedded_postgres, embedded_valkey
+    from pidispatch.services.home import Home
+
+    began = time.monotonic()
+    folder = Path(sys.argv[1])
+    home, account = Home(folder / sys.argv[2], folder / "run dir"), server_account()
+    with home.lock():
+        home.prepare(account)
+        valkey, postgres = embedded_valkey(home, account), embedded_postgres(home, account)
+        valkey.start()
+        valkey_ready = time.monotonic() - began
+        postgres.start()
+        home.publish(database=postgres.url(), redis=valkey.url())
+        print(json.dumps({
+            "pids": [postgres.pid, valkey.pid], "urls": [postgres.url(), valkey.url()],
+            "ready": [round(valkey_ready, 3), round(time.monotonic() - began, 3)],
+            "uid": account.uid if account else None, "home": str(home.root),
+        }), flush=True)
+        time.sleep(60)
+"""
+
+
+def served(process) -> dict:
+    line = process.stdout.readline()
+    assert line, "the script ended before its servers were ready"
+    return json.loads(line)
+
+
+def query(url: str, sql: str) -> list[tuple]:
+    import psycopg
+
+    with psycopg.connect(url.replace("+psycopg", ""), autocommit=True) as connection:
+        cursor = connection.execute(sql)
+        return cursor.fetchall() if cursor.description else []
+
+
+@pytest.mark.parametrize("name", ["home", "a home with spaces & 'quotes'"])
+def test_a_killed_parent_takes_both_servers_along_and_a_second_start_finds_the_data(start_script, name):
+    import redis
+
+    first = start_script(SERVE, name)
+    facts = served(first)
+    query(facts["urls"][0], "CREATE TABLE kept (word text); INSERT INTO kept VALUES ('still here')")
+    with redis.Redis.from_url(facts["urls"][1]) as client:
+        client.set("word", "still here")
+
+    first.send_signal(signal.SIGKILL)
+    went = seconds_until(lambda: all(gone(pid) for pid in facts["pids"]), 2)
+    second = served(start_script(SERVE, name))
+
+    print(f"fresh {facts['ready']}, gone after {went:.2f}, again {second['ready']}")
+    assert query(second["urls"][0], "SELECT word FROM kept") == [("still here",)]
+    with redis.Redis.from_url(second["urls"][1]) as client:
+        assert client.get("word") == b"still here"
+
+
+def test_the_next_start_does_not_wait_for_the_dying_servers_in_vain(start_script):
+    first = start_script(SERVE, "home")
+    served(first)
+
+    first.send_signal(signal.SIGKILL)
+    second = served(start_script(SERVE, "home"))
+
+    assert query(second["urls"][0], "SELECT 1") == [(1,)]
+
+
+def test_servers_never_run_as_root_and_keep_their_directories_private(start_script):
+    facts = served(start_script(SERVE, "home"))
+
+    owners = {psutil.Process(pid).uids().effective for pid in facts["pids"]}
+    private = [
+        os.stat(os.path.join(facts["home"], "data", name)).st_mode & 0o777 for name in ("postgres", "valkey")
+    ]
+
+    assert 0 not in owners
+    assert private == [0o700, 0o700]
+
+
+def test_the_application_is_no_superuser_and_owns_its_database(start_script):
+    url = served(start_script(SERVE, "home"))["urls"][0]
+
+    facts = query(
+        url,
+        "SELECT current_user, rolsuper, rolcreaterole, rolcreatedb, pg_get_userbyid(datdba), current_setting('TimeZone')"
+        " FROM pg_roles, pg_database WHERE rolname = current_user AND datname = current_database()",
+    )
+
+    assert facts == [("pidispatch", False, False, False, "pidispatch", "UTC")]
+
+
+def test_no_secret_of_the_parent_reaches_a_server(start_script, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+
+    facts = served(start_script(SERVE, "home"))
+
+    assert all("sk-secret" not in str(psutil.Process(pid).environ()) for pid in facts["pids"])
