@@ -1,6 +1,6 @@
 """What the flows need from the outside, as small Protocols; the contract lives here."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
@@ -78,6 +78,43 @@ class Admissions(Protocol):
 
     def refuse(self, run: Waiting, *, reason: str, why: str | None, provider: str, model: str) -> None:
         """Not at all: the run ends as policy, holding nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalFolder:
+    """A directory that was opened: its path without links, and the identity the folder's lock uses."""
+
+    path: str
+    device: int
+    inode: int
+    uid: int
+    gid: int
+    basename: str
+
+
+OpenFolder = Callable[[bytes], LocalFolder]
+"""Look at a folder through an open descriptor. Raises FolderRefused."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobPaths:
+    """Host directories of one box: `job` is mounted read-only, `outbox` is the job's own."""
+
+    job: str
+    outbox: str
+
+
+class HostFiles(Protocol):
+    """The files of a box on the host, by the box's name."""
+
+    def prepare(self, name: str, files: Mapping[str, bytes], *, uid: int, gid: int) -> JobPaths:
+        """Lay out `files` (relative path to content). Raises DiskFull, BoxFault."""
+
+    def remove(self, name: str) -> None:
+        """Remove them, whatever the job made of its outbox; only after the container is gone. Idempotent."""
+
+    def leftovers(self) -> Sequence[str]:
+        """Names of the boxes that have files here."""
 
 
 class Submissions(Protocol):
@@ -319,6 +356,14 @@ class Tickets(Protocol):
 
     def keep_report(self, run_id: int, attempt: int, report: dict[str, Any], *, verified: bool) -> None:
         """Keep the runner's report of an attempt; a verified one is never replaced."""
+
+
+class Reports(Protocol):
+    def keep_report(self, run_id: int, attempt: int, report: dict[str, Any], *, verified: bool) -> None:
+        """Keep what a box said of itself; a verified report is never replaced. Raises DatabaseUnavailable."""
+
+    def assume_calls(self, run_id: int) -> int:
+        """No gateway answers: turn this run's open calls into `assumed`. Raises DatabaseUnavailable."""
 
 
 class CallLedger(Protocol):

@@ -16,7 +16,7 @@ SOCKET_PATH_MAX = 107
 GATE_SOCKET_TAIL = f"/g/{'9' * 19}/s"
 
 
-class Unwanted(ValueError):  # noqa: N818 - it is an answer to the reader of a setting, who makes the error of it
+class Unwanted(ValueError):
     """The text does not follow its grammar; `want` says what would, for the end of a sentence.
 
     `hide` when the text may hold a secret that was never meant to be there.

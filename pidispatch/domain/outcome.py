@@ -38,22 +38,20 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The run ends. `give_back` returns everything it had reserved."""
+    """The run ends. Whether it keeps what it reserved is a matter of its go alone, so nothing here says so."""
 
     outcome: Outcome
     reason: str
     why: str | None = None
     result: Result = Result.NONE
-    give_back: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """The run is queued again after `delay` seconds; `give_back` as in End."""
+    """The run is queued again after `delay` seconds."""
 
     cause: str
     delay: int
-    give_back: bool
 
 
 Verdict = End | Again
@@ -84,22 +82,21 @@ def judge(evidence: Evidence) -> Verdict:
 def _stopped(evidence: Evidence, stop_reason: str) -> End:
     reason = "operator-cancel" if stop_reason == "operator-cancel" else "worker-abort"
     why = None if reason == stop_reason else stop_reason
-    return End(Outcome.POLICY, reason, why, give_back=evidence.charged == 0)
+    return End(Outcome.POLICY, reason, why)
 
 
 def _never_started(evidence: Evidence) -> Verdict:
     """A problem of the image or disk comes again; a box that vanished before its go is worth another start."""
-    give_back = evidence.charged == 0
     if evidence.start_problem is not None:
-        return End(Outcome.FAILED, "container-never-started", evidence.start_problem, give_back=give_back)
+        return End(Outcome.FAILED, "container-never-started", evidence.start_problem)
     if evidence.attempt >= MAX_STARTS:
-        return End(Outcome.FAILED, "container-never-started", "too-many-starts", give_back=give_back)
-    return Again("never-started", 5, give_back=give_back)
+        return End(Outcome.FAILED, "container-never-started", "too-many-starts")
+    return Again("never-started", 5)
 
 
 def _exited(evidence: Evidence) -> Verdict:
     if _provider_failed(evidence) and evidence.charged < MAX_ATTEMPTS:
-        return Again("provider-failed", 60, give_back=False)
+        return Again("provider-failed", 60)
     match evidence.exit_code:
         case None:
             return End(Outcome.FAILED, "unknown", "exit-code-unreadable")

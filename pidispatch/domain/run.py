@@ -52,6 +52,7 @@ class NewRun:
     folder: bytes
     task: bytes
     task_bytes: int
+    event: bytes
     scope: str
     target: str
     pinned_host: str
@@ -110,6 +111,7 @@ class Job:
     folder: bytes
     task: bytes
     task_bytes: int
+    event: bytes
     target: str
     flow: str | None
     trigger_type: str

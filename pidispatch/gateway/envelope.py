@@ -30,7 +30,7 @@ class Envelope:
     options: Span | None
 
 
-class NotARequest(ValueError):  # noqa: N818 - names what the bytes are
+class NotARequest(ValueError):
     """The body is not a JSON object with one plain `model`."""
 
 

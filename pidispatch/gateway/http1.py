@@ -24,11 +24,11 @@ _SIZE_LINE = re.compile(rb"([0-9A-Fa-f]{1,8})[ \t]*(?:;.*)?")
 Fields = tuple[tuple[str, str], ...]
 
 
-class Departed(Exception):  # noqa: N818 - a state of the peer, not an error of ours
+class Departed(Exception):
     """The peer closed, reset, or stopped reading or writing for too long."""
 
 
-class Refused(Exception):  # noqa: N818 - an answer, which the peer gets
+class Refused(Exception):
     """The request cannot be served; the connection is answered with `status` and closed."""
 
     def __init__(self, status: int, problem: str) -> None:

@@ -18,7 +18,7 @@ _BEFORE_SENDING = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeou
 Fields = tuple[tuple[str, str], ...]
 
 
-class UpstreamFailed(Exception):  # noqa: N818 - says what happened
+class UpstreamFailed(Exception):
     """The provider did not answer, or broke off. `sent`: the request may have reached it."""
 
     def __init__(self, problem: str, *, sent: bool) -> None:
@@ -33,7 +33,7 @@ class Line:
     _lock = threading.Lock()
 
     def __init__(self) -> None:
-        self._stream: "_Stream | None" = None
+        self._stream: _Stream | None = None
         self.is_cut = False
 
     def cut(self) -> None:

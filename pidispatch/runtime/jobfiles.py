@@ -5,10 +5,10 @@ import os
 import re
 import stat
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from pidispatch.errors import BoxFault, ConfigurationRefused, DiskFull
+from pidispatch.ports import JobPaths
 from pidispatch.runtime.erase import erase
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
@@ -19,14 +19,6 @@ class JobFilesFault(BoxFault):
     """The files of a job could not be laid out on the host."""
 
     why = "job-files-failed"
-
-
-@dataclass(frozen=True, slots=True)
-class JobPaths:
-    """Host directories of one box: `job` is mounted read-only, `outbox` is the job's own."""
-
-    job: str
-    outbox: str
 
 
 class JobFiles:

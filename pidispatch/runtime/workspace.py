@@ -3,10 +3,10 @@
 import errno
 import os
 import shlex
-from dataclasses import dataclass
 from pathlib import Path
 
 from pidispatch.errors import FolderRefused
+from pidispatch.ports import LocalFolder
 
 _REASONS = {
     errno.ENOENT: ("local-folder-missing", "does not exist"),
@@ -15,18 +15,6 @@ _REASONS = {
     errno.ENOTDIR: ("local-folder-not-a-directory", "is not a directory"),
     errno.EACCES: ("local-folder-unreadable", "may not be read by the worker's user"),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class LocalFolder:
-    """A directory that was opened: its path without links, and the identity the folder's lock uses."""
-
-    path: str
-    device: int
-    inode: int
-    uid: int
-    gid: int
-    basename: str
 
 
 def open_folder(path: bytes | str, *, worker_uid: int) -> LocalFolder:

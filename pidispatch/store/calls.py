@@ -18,7 +18,8 @@ SELECT id, public_id, attempt, coalesce(provider, '') FROM runs WHERE state IN (
 """  # noqa: S608 - fixed words
 
 # The clock of a run starts with its go. The container must be the one recorded for the attempt: a second box that a
-# stopped starter made later presents another id and gets nothing.
+# stopped starter made later presents another id and gets nothing. The epoch moves, so that whoever was about to take
+# the silent box back finds its claim stale.
 GIVE_GO = text("""
 WITH given AS (
   UPDATE run_attempts a SET go_at = clock_timestamp() FROM runs r
@@ -26,7 +27,7 @@ WITH given AS (
     AND r.state = 'running' AND r.stop_reason IS NULL AND a.go_at IS NULL
     AND length(:container) >= 12 AND starts_with(a.container_id, :container)
   RETURNING a.run_id)
-UPDATE runs SET started_at = coalesce(started_at, clock_timestamp()),
+UPDATE runs SET epoch = epoch + 1, started_at = coalesce(started_at, clock_timestamp()),
        deadline_at = clock_timestamp() + make_interval(secs => :timeout)
 FROM given WHERE runs.id = given.run_id
 """)
@@ -61,7 +62,7 @@ WHERE run_id = :run AND state = 'held'
 
 
 class PostgresTickets:
-    """Implements `ports.Tickets`. `timeout` is how many seconds a run may take from its go."""
+    """Implements `ports.Tickets` and `ports.Reports`. `timeout` is how many seconds a run may take from its go."""
 
     def __init__(self, database: Database, *, timeout: int) -> None:
         self._database = database
@@ -86,6 +87,10 @@ class PostgresTickets:
         asked = {"run": run_id, "attempt": attempt, "report": report, "verified": verified}
         with self._database.transaction() as connection:
             connection.execute(KEEP_REPORT, asked)
+
+    def assume_calls(self, run_id: int) -> int:
+        with self._database.transaction() as connection:
+            return connection.execute(ASSUME_RUN, {"run": run_id}).rowcount
 
 
 class PostgresCallLedger:
@@ -118,9 +123,3 @@ class PostgresCallLedger:
     def assume_open(self, host: str, opened_before: datetime) -> int:
         with self._database.transaction() as connection:
             return connection.execute(ASSUME_OPEN, {"host": host, "before": opened_before}).rowcount
-
-
-def assume_run(database: Database, run_id: int) -> int:
-    """No gateway answers: turn this run's open calls into `assumed`, so that it can end. Returns how many."""
-    with database.transaction() as connection:
-        return connection.execute(ASSUME_RUN, {"run": run_id}).rowcount

@@ -3,10 +3,10 @@
 from sqlalchemy import Connection, text
 
 from pidispatch.domain.outcome import Again, End
-from pidispatch.domain.run import BoxEnd, Claim
+from pidispatch.domain.run import BoxEnd, Claim, Outcome
 from pidispatch.errors import StaleEpoch
 from pidispatch.store.database import Database
-from pidispatch.store.ledger import expire_payload, give_back, settle
+from pidispatch.store.ledger import close, expire_payload, reopen
 
 LOCK_RUN = text("""
 SELECT r.scope, r.mutex, EXISTS (SELECT 1 FROM provider_calls c WHERE c.run_id = r.id AND c.state = 'held') AS calling
@@ -50,12 +50,13 @@ FROM {USED_FROM} WHERE r.id = :id
 QUEUE_RUN = text(f"""
 UPDATE runs r SET state = 'deferred', epoch = r.epoch + 1, cause = :cause,
   not_before = clock_timestamp() + make_interval(secs => :delay), worker = NULL, host = NULL, deadline_at = NULL,
-  started_at = CASE WHEN :kept THEN r.started_at END, state_since = clock_timestamp(), {USED}
+  state_since = clock_timestamp(), {USED}
 FROM {USED_FROM} WHERE r.id = :id
 """)  # noqa: S608
 END_ATTEMPT = text("""
 UPDATE run_attempts a SET ended_at = clock_timestamp(), exited_at = :exited_at, exit_code = :exit_code,
-  oom_killed = :oom_killed, outcome = :outcome, reason = :reason, why = :why
+  oom_killed = :oom_killed, outcome = CASE WHEN a.go_at IS NULL THEN 'never-started' ELSE :outcome END,
+  reason = :reason, why = :why
 FROM runs r WHERE r.id = :id AND a.run_id = r.id AND a.attempt = r.attempt
 """)
 
@@ -74,10 +75,12 @@ class PostgresEndings:
         """Write the terminal record. Returns False, changing nothing, while a model call is still open."""
         try:
             with self._database.transaction() as connection:
-                self._free(connection, claim, give_everything_back=verdict.give_back)
+                _free_slot(connection, claim)
+                close(connection, claim.run_id)
                 connection.execute(SUM_USAGE, {"id": claim.run_id})
-                outcome = "never-started" if verdict.give_back else str(verdict.outcome)
-                _end_attempt(connection, claim, box, outcome=outcome, reason=verdict.reason, why=verdict.why)
+                _end_attempt(
+                    connection, claim, box, outcome=verdict.outcome, reason=verdict.reason, why=verdict.why
+                )
                 connection.execute(
                     END_RUN,
                     {
@@ -98,41 +101,30 @@ class PostgresEndings:
         """Queue the run for another attempt. Returns False, changing nothing, while a model call is open."""
         try:
             with self._database.transaction() as connection:
-                self._free(connection, claim, give_everything_back=verdict.give_back, settle_rest=False)
-                outcome = "never-started" if verdict.give_back else "failed"
-                _end_attempt(connection, claim, box, outcome=outcome, reason=verdict.cause, why=None)
+                _free_slot(connection, claim)
+                reopen(connection, claim.run_id)
+                _end_attempt(connection, claim, box, outcome=Outcome.FAILED, reason=verdict.cause, why=None)
                 connection.execute(
-                    QUEUE_RUN,
-                    {
-                        "id": claim.run_id,
-                        "cause": verdict.cause,
-                        "delay": verdict.delay,
-                        "kept": not verdict.give_back,
-                    },
+                    QUEUE_RUN, {"id": claim.run_id, "cause": verdict.cause, "delay": verdict.delay}
                 )
         except CallsOpen:
             return False
         return True
 
-    def _free(
-        self, connection: Connection, claim: Claim, *, give_everything_back: bool, settle_rest: bool = True
-    ) -> None:
-        run = connection.execute(LOCK_RUN, {"id": claim.run_id, "epoch": claim.epoch}).one_or_none()
-        if run is None:
-            raise StaleEpoch(claim.run_id, claim.epoch)
-        if run.calling:
-            raise CallsOpen
-        scopes = {"scope": run.scope, "mutex": run.mutex}
-        connection.execute(LOCK_SCOPES, scopes)
-        connection.execute(FREE_SCOPES, scopes)
-        if give_everything_back:
-            give_back(connection, claim.run_id)
-        elif settle_rest:
-            settle(connection, claim.run_id)
+
+def _free_slot(connection: Connection, claim: Claim) -> None:
+    run = connection.execute(LOCK_RUN, {"id": claim.run_id, "epoch": claim.epoch}).one_or_none()
+    if run is None:
+        raise StaleEpoch(claim.run_id, claim.epoch)
+    if run.calling:
+        raise CallsOpen
+    scopes = {"scope": run.scope, "mutex": run.mutex}
+    connection.execute(LOCK_SCOPES, scopes)
+    connection.execute(FREE_SCOPES, scopes)
 
 
 def _end_attempt(
-    connection: Connection, claim: Claim, box: BoxEnd, *, outcome: str, reason: str, why: str | None
+    connection: Connection, claim: Claim, box: BoxEnd, *, outcome: Outcome, reason: str, why: str | None
 ) -> None:
     connection.execute(
         END_ATTEMPT,
@@ -141,7 +133,7 @@ def _end_attempt(
             "exited_at": box.exited_at,
             "exit_code": box.exit_code,
             "oom_killed": box.oom_killed,
-            "outcome": outcome,
+            "outcome": str(outcome),
             "reason": reason,
             "why": why,
         },

@@ -32,6 +32,12 @@ def close(connection: Connection, run_id: int) -> None:
         give_back(connection, run_id)
 
 
+def reopen(connection: Connection, run_id: int) -> None:
+    """A run will be tried again: one that may have spent keeps its place, so that it is paid for once."""
+    if not connection.execute(GOT_GO, {"run": run_id}).scalar_one():
+        give_back(connection, run_id)
+
+
 def give_back(connection: Connection, run_id: int) -> None:
     """Release everything the run still holds. A second call finds nothing held."""
     connection.execute(LOCK_WINDOWS, {"run": run_id})

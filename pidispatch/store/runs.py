@@ -15,7 +15,7 @@ PREPARING = text("""
 UPDATE runs r SET state = 'preparing', epoch = r.epoch + 1, state_since = clock_timestamp()
 FROM run_payloads p
 WHERE p.run_id = r.id AND r.id = :id AND r.epoch = :epoch AND r.state = 'admitted'
-RETURNING r.epoch, p.folder, p.task, p.task_bytes, r.target, r.flow, r.trigger_type, r.provider, r.model, r.image,
+RETURNING r.epoch, p.folder, p.task, p.task_bytes, p.event, r.target, r.flow, r.trigger_type, r.provider, r.model, r.image,
           r.max_turns, r.max_tokens
 """)
 BOXED = text("""

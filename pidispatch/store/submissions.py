@@ -14,7 +14,8 @@ VALUES (:public_id, 'local', :target, :scope, :mutex, :pinned_host, :trigger_typ
 ON CONFLICT (public_id) DO NOTHING RETURNING id
 """)
 ADD_PAYLOAD = text("""
-INSERT INTO run_payloads (run_id, folder, task, task_bytes) VALUES (:run, :folder, :task, :task_bytes)
+INSERT INTO run_payloads (run_id, folder, task, task_bytes, event)
+VALUES (:run, :folder, :task, :task_bytes, :event)
 """)
 
 
@@ -50,6 +51,12 @@ class PostgresSubmissions:
             if run_id is not None:
                 connection.execute(
                     ADD_PAYLOAD,
-                    {"run": run_id, "folder": run.folder, "task": run.task, "task_bytes": run.task_bytes},
+                    {
+                        "run": run_id,
+                        "folder": run.folder,
+                        "task": run.task,
+                        "task_bytes": run.task_bytes,
+                        "event": run.event,
+                    },
                 )
         return run_id

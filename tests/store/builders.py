@@ -37,6 +37,7 @@ def a_run(database: Database, *, folder: str | None = None, priority: int = 0, t
             folder=folder.encode(),
             task=task,
             task_bytes=len(task),
+            event=b"{}",
             scope=f"folder:{folder}",
             mutex=f"inode:{HOST}:{folder}",
             target=f"local:{folder.rsplit('/', 1)[-1]}",

@@ -14,7 +14,7 @@ from pidispatch.store.runs import PostgresRuns
 from tests.store.builders import HOST, a_boxed_run, a_host, assert_ledger_is_exact, row, try_next, value
 
 DONE = End(Outcome.COMPLETED, "completed", result=Result.DONE_UNVERIFIED)
-NEVER = Again("never-started", 0, give_back=True)
+NEVER = Again("never-started", 0)
 CONTAINER = "c0ffee" * 10
 
 
@@ -22,6 +22,7 @@ def a_run_with_calls(database, *ends):
     a_host(database)
     claim = a_boxed_run(database)
     assert PostgresTickets(database, timeout=60).give_go(claim.run_id, 1, CONTAINER[:12])
+    claim = PostgresRuns(database).facts(claim.run_id).claim
     ledger = PostgresCallLedger(database)
     for end in ends:
         call = ledger.open_call(claim.run_id, 1, provider="scripted", model="happy", api="openai-completions")
@@ -119,9 +120,7 @@ def test_a_run_that_never_started_gives_everything_back_and_can_start_again(data
 def test_a_second_attempt_after_a_provider_failure_is_not_paid_for_again(database):
     claim = a_run_with_calls(database, CallEnd(500, None))
     claim = PostgresRuns(database).finishing(claim)
-    assert PostgresEndings(database).again(
-        claim, Again("provider-failed", 0, give_back=False), BoxEnd(exit_code=1)
-    )
+    assert PostgresEndings(database).again(claim, Again("provider-failed", 0), BoxEnd(exit_code=1))
     assert value(database, "SELECT used FROM spend_windows") == 1
 
     found = try_next(database)

@@ -1,0 +1,34 @@
+"""Name a run, its scope and its folder's lock, so that the same request has the same name."""
+
+import hashlib
+import os.path
+import unicodedata
+from datetime import UTC, datetime
+
+
+def local_run_id(
+    *,
+    folder: bytes,
+    flow: str | None,
+    task: bytes,
+    asked_at: datetime,
+    provider: str | None = None,
+    model: str | None = None,
+) -> str:
+    """The id of a run asked for by hand: the same words within one minute are one run (`spec` §2, job ids)."""
+    minute = asked_at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M")
+    parts = [folder, (flow or "").encode(), task, minute.encode()]
+    if provider is not None or model is not None:
+        parts += [(provider or "").encode(), (model or "").encode(), b""]
+    return "local-" + hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
+
+
+def folder_scope(folder: str) -> str:
+    """The scope of a folder by its written path: absolute, NFC, links not followed. A hash: paths are personal."""
+    lexical = os.path.abspath(unicodedata.normalize("NFC", folder.strip()))  # noqa: PTH100 - links stay
+    return "folder:" + hashlib.sha256(lexical.encode(errors="surrogateescape")).hexdigest()[:16]
+
+
+def folder_mutex(host: str, device: int, inode: int) -> str:
+    """The lock of a folder by what was opened, so that links and case variants are one folder."""
+    return f"inode:{host}:{device}:{inode}"

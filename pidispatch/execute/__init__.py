@@ -1,0 +1,1 @@
+"""Execute: from an admitted run to its box, and from its box to the record."""

@@ -1,0 +1,136 @@
+"""Finish: from an ended box to the record."""
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+import structlog
+
+from pidispatch.domain.exitline import TAIL_LIMIT, parse_exit
+from pidispatch.domain.outcome import REPORT_CAPABILITY, Again, End, Evidence, judge
+from pidispatch.domain.reconcile import GATEWAY_PATIENCE
+from pidispatch.domain.run import AttemptFacts, BoxEnd, Claim, Occupant, State
+from pidispatch.domain.sandbox import explain_start_failure
+from pidispatch.errors import GatewayUnavailable, StaleEpoch
+from pidispatch.execute.cleanup import Cleanup
+from pidispatch.ports import Boxes, BoxState, BoxWatch, Doors, Endings, Occupants, Reports, Runs
+
+log = structlog.get_logger(__name__)
+
+CAPABILITIES_LABEL = "dev.pi-dispatch.capabilities"
+
+
+class Finisher:
+    """Any process may finish any run of this host, again and again: the epoch lets one of them write."""
+
+    def __init__(
+        self,
+        *,
+        host: str,
+        runs: Runs,
+        occupants: Occupants,
+        endings: Endings,
+        reports: Reports,
+        boxes: Boxes,
+        watch: BoxWatch,
+        doors: Doors,
+        cleanup: Cleanup,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._host = host
+        self._runs = runs
+        self._occupants = occupants
+        self._endings = endings
+        self._reports = reports
+        self._boxes = boxes
+        self._watch = watch
+        self._doors = doors
+        self._cleanup = cleanup
+        self._clock = clock
+
+    def finish(self, run_id: int, *, take_back: bool = False) -> None:
+        """End the attempt if its box has ended or gone; with `take_back` also one that never got its go.
+
+        Raises EngineUnavailable and DatabaseUnavailable: nothing was written, and it will be asked again.
+        """
+        run = self._occupants.occupant(run_id)
+        if run is None:
+            return
+        box = None if run.container_id is None else self._watch.inspect(run.container_id)
+        if not _is_over(run, box, take_back=take_back):
+            return
+        try:
+            claim = self._runs.finishing(Claim(run.run_id, run.public_id, run.attempt, run.epoch))
+            self._close(run, claim, box)
+        except StaleEpoch as error:
+            log.info("left_to_another", run=run.public_id, problem=str(error))
+
+    def _close(self, run: Occupant, claim: Claim, box: BoxState | None) -> None:
+        tail = b"" if box is None else self._boxes.tail(box.container_id, TAIL_LIMIT)
+        if box is not None and not box.ended:
+            self._boxes.remove(box.container_id)  # it never got its go, and cannot get it any more
+        if not self._calls_are_closed(run):
+            return
+        self._keep_exit_line(claim, tail)
+        facts = self._runs.facts(run.run_id)
+        verdict = judge(_evidence(facts, box, tail))
+        if self._write(claim, verdict, _box_end(box)):
+            log.info("attempt_over", run=run.public_id, attempt=run.attempt, verdict=str(verdict))
+            self._cleanup.after(run.run_id, facts.container_id, facts.container_name)
+            self._cleanup.ring(self._host)
+
+    def _write(self, claim: Claim, verdict: End | Again, box: BoxEnd) -> bool:
+        match verdict:
+            case End():
+                return self._endings.end(claim, verdict, box)
+            case Again():
+                return self._endings.again(claim, verdict, box)
+
+    def _calls_are_closed(self, run: Occupant) -> bool:
+        """Close the door and settle. A gateway that stays silent is not waited for longer than its patience."""
+        try:
+            self._doors.close(run.run_id)
+        except GatewayUnavailable:
+            since = run.state_since if run.state is State.FINISHING else None
+            if since is None or self._clock() - since < GATEWAY_PATIENCE:
+                return False
+            self._reports.assume_calls(run.run_id)
+        return True
+
+    def _keep_exit_line(self, claim: Claim, tail: bytes) -> None:
+        """The line on stdout is telemetry: kept where no signed report is, never believed."""
+        line = parse_exit(tail)
+        if line is not None:
+            said: dict[str, Any] = {"code": line.code, "reason": line.reason, "turns": line.turns}
+            self._reports.keep_report(claim.run_id, claim.attempt, said, verified=False)
+
+
+def _is_over(run: Occupant, box: BoxState | None, *, take_back: bool) -> bool:
+    if box is None:
+        return take_back or run.container_id is not None or run.state is State.FINISHING
+    return box.ended or (take_back and run.go_at is None)
+
+
+def _evidence(facts: AttemptFacts, box: BoxState | None, tail: bytes) -> Evidence:
+    exit_code = None if box is None or not box.ended else box.exit_code
+    labels = {} if box is None else box.labels
+    return Evidence(
+        got_go=facts.got_go,
+        box_known=box is not None,
+        exit_code=exit_code,
+        stop_reason=facts.stop_reason,
+        attempt=facts.claim.attempt,
+        charged=facts.charged,
+        last_status=facts.last_status,
+        billed=facts.billed,
+        report_expected=REPORT_CAPABILITY in labels.get(CAPABILITIES_LABEL, "").split(","),
+        report_verified=facts.report_verified,
+        report_reason=facts.report_reason,
+        start_problem=None if facts.got_go else explain_start_failure(exit_code, tail),
+    )
+
+
+def _box_end(box: BoxState | None) -> BoxEnd:
+    if box is None or not box.ended:
+        return BoxEnd()
+    return BoxEnd(box.exit_code, box.oom_killed, box.finished_at)

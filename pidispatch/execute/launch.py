@@ -1,0 +1,176 @@
+"""Launch: prepare an admitted run and start its box."""
+
+from dataclasses import dataclass
+
+import structlog
+
+from pidispatch.domain.outcome import Again, End
+from pidispatch.domain.run import BoxEnd, Claim, Job, Outcome
+from pidispatch.domain.sandbox import (
+    AGENT_DIR,
+    GATE_DIR,
+    GATE_SOCKET,
+    HOME_DIR,
+    JOB_DIR,
+    LABEL_ATTEMPT,
+    LABEL_INSTALLATION,
+    LABEL_ROLE,
+    LABEL_RUN,
+    OUTBOX_DIR,
+    ROLE_JOB,
+    WORKSPACE_DIR,
+    BoxSpec,
+    Mount,
+    box_name,
+)
+from pidispatch.errors import BoxFault, FolderRefused, ImageMissing, NameTaken, StaleEpoch, Unavailable
+from pidispatch.execute.cleanup import Cleanup
+from pidispatch.execute.inputs import job_files
+from pidispatch.ports import Bell, Boxes, Doors, Endings, HostFiles, JobPaths, LocalFolder, OpenFolder, Runs
+
+log = structlog.get_logger(__name__)
+
+TRY_AGAIN = 10  # seconds until a part that did not answer is asked again
+
+
+@dataclass(frozen=True, slots=True)
+class BoxLimits:
+    """What one box may use: bytes, CPUs, seconds from its go."""
+
+    memory: int
+    cpus: float
+    timeout: int
+
+
+class Launcher:
+    """From admitted to a started container. What fails on the way holds nothing and leaves nothing."""
+
+    def __init__(
+        self,
+        *,
+        host: str,
+        installation: str,
+        runs: Runs,
+        endings: Endings,
+        boxes: Boxes,
+        doors: Doors,
+        files: HostFiles,
+        open_folder: OpenFolder,
+        bell: Bell,
+        cleanup: Cleanup,
+        limits: BoxLimits,
+    ) -> None:
+        self._host = host
+        self._installation = installation
+        self._runs = runs
+        self._endings = endings
+        self._boxes = boxes
+        self._doors = doors
+        self._files = files
+        self._open_folder = open_folder
+        self._bell = bell
+        self._cleanup = cleanup
+        self._limits = limits
+
+    def start(self, admitted: Claim) -> None:
+        """Prepare and start. A run that somebody else took over meanwhile is left alone."""
+        claim = admitted
+        name = box_name(self._installation, claim.run_id, claim.attempt)
+        container: str | None = None
+        try:
+            job = self._runs.preparing(claim)
+            claim = job.claim
+            container = self._boxes.create(self._prepare(job, name))
+            claim = self._runs.boxed(claim, container_id=container, name=name)
+            self._boxes.start(container)
+            log.info("box_started", run=claim.public_id, attempt=claim.attempt, box=container[:12])
+        except (StaleEpoch, NameTaken) as error:
+            log.warning("left_to_another", run=claim.public_id, problem=str(error))
+        except FolderRefused as error:
+            self._give_up(claim, name, container, End(Outcome.POLICY, error.reason))
+        except BoxFault as error:
+            log.warning("never_started", run=claim.public_id, why=error.why, problem=str(error))
+            self._give_up(claim, name, container, _verdict(error))
+        except Unavailable as error:
+            log.warning("cannot_start_now", run=claim.public_id, problem=str(error))
+            self._give_up(claim, name, container, Again(f"{_word(error)}-unreachable", TRY_AGAIN))
+
+    def _prepare(self, job: Job, name: str) -> BoxSpec:
+        provider = self._doors.provider(job.provider)
+        if provider is None:
+            raise BoxFault(f"the gateway no longer knows the provider {job.provider}")
+        folder = self._open_folder(job.folder)
+        gate = self._doors.open(job.claim.run_id)
+        paths = self._files.prepare(name, job_files(job, provider), uid=folder.uid, gid=folder.gid)
+        return self._spec(job, name, folder, gate, paths)
+
+    def _spec(self, job: Job, name: str, folder: LocalFolder, gate: str, paths: JobPaths) -> BoxSpec:
+        return BoxSpec(
+            name=name,
+            image=job.image,
+            uid=folder.uid,
+            gid=folder.gid,
+            labels={
+                LABEL_INSTALLATION: self._installation,
+                LABEL_ROLE: ROLE_JOB,
+                LABEL_RUN: str(job.claim.run_id),
+                LABEL_ATTEMPT: str(job.claim.attempt),
+            },
+            env=self._environment(job, name),
+            mounts=(
+                Mount(paths.job, JOB_DIR, read_only=True),
+                Mount(folder.path, WORKSPACE_DIR, read_only=False),
+                Mount(paths.outbox, OUTBOX_DIR, read_only=False),
+                Mount(gate, GATE_DIR, read_only=True),
+                Mount(f"{paths.job}/agent/models.json", f"{AGENT_DIR}/models.json", read_only=True),
+                Mount(f"{paths.job}/agent/settings.json", f"{AGENT_DIR}/settings.json", read_only=True),
+            ),
+            memory=self._limits.memory,
+            cpus=self._limits.cpus,
+        )
+
+    def _environment(self, job: Job, name: str) -> dict[str, str]:
+        """A closed list, and no secret among it: the agent reads its environment."""
+        asked = {
+            "PI_PROVIDER": job.provider,
+            "PI_MODEL": job.model,
+            "PI_MAX_TURNS": str(job.max_turns),
+            "PI_MAX_TOKENS": None if job.max_tokens is None else str(job.max_tokens),
+            "PI_JOB_ID": name,
+            "PI_FLOW": job.flow,
+            "PI_OFFLINE": "1",
+            "PI_TELEMETRY": "0",
+            "PI_SKIP_VERSION_CHECK": "1",
+            "PI_CODING_AGENT_DIR": AGENT_DIR,
+            "PI_DISPATCH_ATTEMPT": str(job.claim.attempt),
+            "PI_DISPATCH_GATE": GATE_SOCKET,
+            "PI_DISPATCH_DEADLINE": str(self._limits.timeout),
+            "HOME": HOME_DIR,
+        }
+        return {key: value for key, value in asked.items() if value is not None}
+
+    def _give_up(self, claim: Claim, name: str, container: str | None, verdict: End | Again) -> None:
+        """Give everything back. If this cannot be written either, the reconciler takes the run back later."""
+        try:
+            finishing = self._runs.finishing(claim)
+            if container is not None:
+                self._boxes.remove(container)
+            if isinstance(verdict, End):
+                self._endings.end(finishing, verdict, BoxEnd())
+            else:
+                self._endings.again(finishing, verdict, BoxEnd())
+        except (StaleEpoch, Unavailable, BoxFault) as error:
+            log.warning("left_to_the_reconciler", run=claim.public_id, problem=str(error))
+            return
+        self._cleanup.after(claim.run_id, container, name)
+        self._cleanup.ring(self._host)
+
+
+def _verdict(error: BoxFault) -> End:
+    if isinstance(error, ImageMissing):
+        return End(Outcome.POLICY, error.why)
+    return End(Outcome.FAILED, "container-never-started", error.why)
+
+
+def _word(error: Unavailable) -> str:
+    return {"the Docker engine": "docker", "the gateway": "gateway"}.get(error.part, "service")
