@@ -39,6 +39,7 @@ from pidispatch.config.kinds import (
 from pidispatch.config.marks import Mark
 from pidispatch.config.sources import Source
 
+
 class Settings(BaseSettings):
     """What the operator decided. Made by `load` only; it reads nothing by itself and prints no secret.
 
@@ -73,7 +74,9 @@ class Settings(BaseSettings):
     model: Annotated[Word, Mark.EMPTY_IS_SET] = Field(
         "claude-sonnet-4-5-20250929", alias="PI_MODEL"
     )  # a dated snapshot: the same model tomorrow
-    upstreams: Annotated[Mapping[str, BaseUrl], Mark.HIDDEN] = Field(default_factory=dict, alias="PIDISPATCH_UPSTREAM_<PROVIDER>")
+    upstreams: Annotated[Mapping[str, BaseUrl], Mark.HIDDEN] = Field(
+        default_factory=dict, alias="PIDISPATCH_UPSTREAM_<PROVIDER>"
+    )
     provider_apis: Mapping[str, Api] = Field(default_factory=dict, alias="PIDISPATCH_PROVIDER_API_<PROVIDER>")
     auth_from_pi: OnUnlessZero = Field(True, alias="PI_AUTH_FROM_PI")
 

@@ -9,7 +9,9 @@ DATABASE_SCHEMES = {"postgres", "postgresql", "postgresql+psycopg"}
 REDIS_SCHEMES = {"redis", "rediss", "unix"}
 
 WANT_DATABASE = "postgresql://user:password@host:port/database, with special characters percent-encoded, or no such variable"
-WANT_REDIS = "redis://, rediss:// or unix:// with a host or socket path and a numbered database, or no such variable"
+WANT_REDIS = (
+    "redis://, rediss:// or unix:// with a host or socket path and a numbered database, or no such variable"
+)
 WANT_BASE = "an http:// or https:// address without user, password, query or fragment"
 WANT_PASSWORD = "at least 16 characters of hex or base64url"  # noqa: S105 - a sentence, no password
 
