@@ -66,8 +66,12 @@ def worker_name(text: str) -> str:
     )
 
 
+def is_absolute(text: str) -> bool:
+    return text.startswith("/") and not re.search(r"[\x00-\x1f\x7f]", text)
+
+
 def absolute_path(text: str) -> Path:
-    if text.startswith("/") and not re.search(r"[\x00-\x1f\x7f]", text):
+    if is_absolute(text):
         return Path(text)
     raise Unwanted("an absolute path (~ and variables are not expanded)")
 
@@ -81,7 +85,7 @@ def optional_file(text: str) -> Path:
 
 def existing_directory(text: str) -> Path:
     """A directory that is there: a path to nothing would drop the operator's set-up from every job unseen."""
-    if absolute_path(text).is_dir():
+    if is_absolute(text) and Path(text).is_dir():
         return Path(text)
     raise Unwanted("the absolute path of a directory that exists")
 

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
+from pidispatch.config.grammar import is_absolute
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -56,9 +58,9 @@ def _run_dir(texts: Mapping[str, str], place: Place, home: str) -> str:
     if place.uid == 0:
         return "/run/pidispatch"
     runtime_dir = texts.get("XDG_RUNTIME_DIR", "")
-    return f"{runtime_dir}/pidispatch" if runtime_dir.startswith("/") else f"{home}/run"
+    return f"{runtime_dir}/pidispatch" if is_absolute(runtime_dir) else f"{home}/run"
 
 
 def _absolute(*candidates: str | None) -> str:
     # A refused directory must not make every directory beneath it a second problem.
-    return next((each.rstrip("/") for each in candidates if each and each.startswith("/")), "/unknown")
+    return next((each.rstrip("/") for each in candidates if each and is_absolute(each)), "/unknown")

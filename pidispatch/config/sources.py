@@ -81,10 +81,17 @@ def _bindings(path: Path, text: str) -> tuple[dict[str, str], list[str]]:
     problems: list[str] = []
     for binding in parse_stream(io.StringIO(text)):
         if problem := _fault(binding):
-            problems.append(f"{path}:{binding.original.line}: {problem}")
+            problems.append(f"{path}:{_line(binding)}: {problem}")
         elif binding.key is not None and binding.value is not None:
             texts[binding.key] = binding.value
     return texts, problems
+
+
+def _line(binding: Binding) -> int:
+    """The line of the first character that is not blank: python-dotenv counts from the blank lines above."""
+    text = binding.original.string
+    blank = text[: len(text) - len(text.lstrip())]
+    return binding.original.line + blank.count("\n")
 
 
 def _fault(binding: Binding) -> str | None:
