@@ -33,7 +33,7 @@ class Line:
     _lock = threading.Lock()
 
     def __init__(self) -> None:
-        self._stream: "_Stream | None" = None
+        self._stream: _Stream | None = None
         self.is_cut = False
 
     def cut(self) -> None:
