@@ -141,7 +141,7 @@ class Door:
                     401, problem("authentication_error", "pidispatch: the gateway holds no key for it")
                 )
                 return
-            self._proxy.forward(self._ticket, provider, self._lines, wire, head, body)
+            self._proxy.forward(self._ticket, provider, self._lines, wire, head=head, body=body)
 
     @contextlib.contextmanager
     def _room(self, head: Head) -> Iterator[None]:

@@ -96,7 +96,7 @@ class Proxy:
         self._upstream.close()
 
     def forward(
-        self, ticket: Ticket, provider: Provider, lines: Lines, wire: Wire, head: Head, body: bytes
+        self, ticket: Ticket, provider: Provider, lines: Lines, wire: Wire, *, head: Head, body: bytes
     ) -> None:
         """Serve one request whose path fits the provider's API."""
         try:
@@ -145,6 +145,8 @@ class Proxy:
             )
 
     def _exchange(self, call: Call) -> CallEnd:
+        if call.line.is_cut:
+            return call.meter.end(aborted=True, sent=False)
         started = False
         try:
             with self._upstream.post(_url(call), _asked(call), _body(call), call.line) as answer:
