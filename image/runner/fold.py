@@ -90,7 +90,6 @@ def _response(so_far: Folded, event: dict[str, Any]) -> Folded:
         tokens, window = _count(usage.get("tokens")), _count(usage.get("contextWindow"))
         if tokens is not None and window is not None and window > 0:
             return so_far._replace(context=(tokens, window))
-    return so_far._replace(context=(tokens, window))
     return so_far
 
 

@@ -10,6 +10,8 @@ ANTHROPIC = "anthropic-messages"
 
 # For a model pi has no figures of. The gateway meters; these only tell pi when to compact and where to stop.
 _CONTEXT_WINDOW = 128_000
+# pi calls these with another wire API than ours unless their model is listed (provider-level `api` is not enough).
+_LISTED_ALWAYS = frozenset({"openai"})
 _MAX_TOKENS = 8_192
 
 
@@ -21,7 +23,7 @@ def agent_files(provider: str, model: str, api: str, known_to_pi: bool) -> dict[
         "baseUrl": base_url if api == ANTHROPIC else f"{base_url}/v1",
         "apiKey": PLACEHOLDER_KEY,
     }
-    if not known_to_pi:
+    if not known_to_pi or provider in _LISTED_ALWAYS:
         figures = {"contextWindow": _CONTEXT_WINDOW, "maxTokens": _MAX_TOKENS}
         entry |= {"api": api, "models": [{"id": model, **figures}]}
     settings = {
