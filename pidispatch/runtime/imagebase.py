@@ -49,7 +49,7 @@ def choose_base(
 def _present(engine: Engine, tag: str) -> bool:
     with translated(f"look for {tag}"):
         try:
-            engine.api.inspect_image(tag)
+            engine.api.inspect_image(tag)  # type: ignore[no-untyped-call]
         except ImageNotFound:
             return False
         return True
@@ -60,10 +60,11 @@ def _pulled(engine: Engine, progress: Callable[[str], None]) -> bool:
     progress(f"asking the registry for {REGISTRY_BASE} (at most {_PROBE_SECONDS} s)")
     try:
         with engine.opened(timeout=_PROBE_SECONDS) as api, translated("ask the registry"):
-            api.inspect_distribution(REGISTRY_BASE)
+            api.inspect_distribution(REGISTRY_BASE)  # type: ignore[no-untyped-call]
         progress(f"pulling {REGISTRY_BASE}")
         with engine.opened(timeout=_IMPORT_SECONDS) as api, translated("pull the base image"):
-            api.pull(*REGISTRY_BASE.split(":"))
+            repository, tag = REGISTRY_BASE.split(":")
+            api.pull(repository, tag=tag)
     except (BoxFault, EngineUnavailable) as error:
         progress(f"no registry answers ({str(error).splitlines()[0][:160]})")
         return False

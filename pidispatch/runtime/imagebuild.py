@@ -63,7 +63,7 @@ def engine_architecture(engine: Engine) -> str:
 def _up_to_date(engine: Engine, tag: str, inputs: ImageInputs) -> str | None:
     with translated(f"look for {tag}"):
         try:
-            found = engine.api.inspect_image(tag)
+            found = engine.api.inspect_image(tag)  # type: ignore[no-untyped-call]
         except ImageNotFound:
             return None
     labels = (found.get("Config") or {}).get("Labels") or {}
@@ -131,7 +131,7 @@ def _docker_build(engine: Engine, tag: str, context: Path, base: str, inputs: Im
             network_mode=None if base == REGISTRY_BASE else "none",
         )
         _read_answers(answers)
-        return str(api.inspect_image(tag)["Id"])
+        return str(api.inspect_image(tag)["Id"])  # type: ignore[no-untyped-call]
 
 
 def _read_answers(answers: Iterator[Any]) -> None:

@@ -52,6 +52,7 @@ def _files(inputs: ImageInputs, node_modules: Path) -> Iterator[tuple[str, Path,
     """Yield (name in the image, file here, executable)."""
     yield "usr/local/bin/node", node_modules / inputs.node_package / "bin/node", True
     yield "etc/gitconfig", inputs.directory / "gitconfig", False
+    yield f"{HOME}/start.py", inputs.directory / "start.py", False
     for source in _walk(inputs.directory / "runner"):
         yield f"{RUNNER}/{source.relative_to(inputs.directory / 'runner').as_posix()}", source, False
     package = node_modules / PI_PACKAGE

@@ -1,0 +1,57 @@
+"""Say how pi is started: its command line, its environment, what is given to it in files."""
+
+# ruff: noqa: PTH116, PTH118, PTH120, PTH123
+# pathlib costs milliseconds to import.
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+
+from .settings import Settings
+
+_KEPT_ENV = (
+    *("PATH", "HOME", "LANG", "LC_ALL", "TERM", "TZ", "PI_MAX_TURNS", "PI_MAX_TOKENS"),
+    *("PI_CODING_AGENT_DIR", "PI_OFFLINE", "PI_TELEMETRY", "PI_SKIP_VERSION_CHECK"),
+)
+
+
+def pi_command(pi: tuple[str, ...], settings: Settings, guard: str, session: str | None) -> list[str]:
+    """`session` is a file that exists, or None: then nothing is kept."""
+    command = [*pi, "--mode", "rpc", "-ne", "-e", guard, "--no-approve"]
+    command += ["--provider", settings.provider, "--model", settings.model]
+    command += ["--no-session"] if session is None else ["--session", session]
+    if settings.exclude_tools:
+        command += ["-xt", ",".join(settings.exclude_tools)]
+    return command
+
+
+def pi_env(env: Mapping[str, str], cache: str | None) -> dict[str, str]:
+    """Few names: the agent's shell inherits them."""
+    kept = {name: env[name] for name in _KEPT_ENV if name in env}
+    return {**kept, "NODE_COMPILE_CACHE": cache} if cache else kept
+
+
+def read_prompt(job: str) -> str:
+    with open(f"{job}/prompt.md", "rb") as file:
+        return file.read().decode("utf-8", errors="replace")
+
+
+def session_size(session: str) -> int | None:
+    """None: no session file was given. An empty one is a fresh session."""
+    try:
+        return os.stat(session).st_size
+    except OSError:
+        return None
+
+
+def pi_version(command: tuple[str, ...]) -> str | None:
+    """The version in the package.json above pi's bundle; None for a pi that lies elsewhere."""
+    manifest = os.path.join(os.path.dirname(command[-1]), "../../package.json")
+    try:
+        with open(manifest, "rb") as file:
+            version = json.loads(file.read(65536)).get("version")
+    except (OSError, ValueError, AttributeError):
+        return None
+    return version if isinstance(version, str) else None

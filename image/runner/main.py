@@ -1,0 +1,201 @@
+"""The story of one run in the box: settings, go, pi, report, exit line, exit code."""
+
+# ruff: noqa: PTH100, PTH120
+# pathlib costs milliseconds to import.
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from . import exitline
+from .command import pi_command, pi_env, pi_version, read_prompt, session_size
+from .decide import NO_GO, POLICY, TERMINATED, Verdict, decide
+from .fold import START, Folded, step
+from .forward import PORT, Forwarder
+from .gate import GO_SECONDS, REPORT_SECONDS, NoGo, ask_go, send_report
+from .narrate import narrate
+from .pi import DeadlinePassed, Pi
+from .process import compile_cache, hide_from_same_user
+from .settings import ConfigError, Settings, parse
+from .summary import summary
+
+_HOME = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_GRACE_SECONDS = 60  # the worker enforces the deadline; ours is the backstop
+_STATS_SECONDS = 5.0
+_LAST_REPORT_SECONDS = 1.0
+
+
+class Places(NamedTuple):
+    """Where things are; tests give others. `go_seconds` bounds how long the gateway is waited for."""
+
+    pi: tuple[str, ...] = ("/usr/local/bin/node", f"{_HOME}/pi/dist/bundle/cli.js")
+    job: str = "/job"
+    session: str = "/session/current.jsonl"
+    cwd: str = "/workspace"
+    port: int = PORT
+    cache: str = f"{_HOME}/v8cache"
+    go_seconds: float = GO_SECONDS
+    grace: float = _GRACE_SECONDS
+
+
+class Terminated(BaseException):
+    """SIGTERM came; raised once, in the main thread."""
+
+
+def main() -> None:
+    """What the image's entrypoint calls."""
+    hide_from_same_user()
+    code = run(os.environ, Places())
+    sys.stdout.flush()
+    os._exit(code)  # daemon threads may still hold connections; nothing is left to clean
+
+
+def run(env: Mapping[str, str], places: Places) -> int:
+    """The box's exit code; the exit line has been written."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _terminate)
+    job_id = env.get("PI_JOB_ID", "")
+    try:
+        settings = parse(env)
+        Forwarder(settings.gate, port=places.port)
+        key = ask_go(settings.gate, settings.attempt, socket.gethostname(), seconds=places.go_seconds)
+    except ConfigError as error:
+        return _without_go(job_id, Verdict(POLICY, "config", str(error)))
+    except NoGo as error:
+        return _without_go(job_id, Verdict(NO_GO, "no-go", str(error)))
+    except OSError as error:
+        return _without_go(job_id, Verdict(1, "infra", f"cannot listen on port {places.port}: {error}"))
+    except Terminated:
+        return _without_go(job_id, Verdict(TERMINATED, "terminated"))
+    return Run(settings, places, env, key).finish()
+
+
+def _without_go(job_id: str, verdict: Verdict) -> int:
+    fields = {"code": verdict.code, "reason": verdict.reason}
+    if verdict.message:
+        fields["message"] = exitline.cap_message(verdict.message)
+    exitline.write(exitline.line("exit", job_id, fields))
+    return int(verdict.code)
+
+
+def _terminate(_number: int, _frame: object) -> None:
+    _ignore_signals()
+    raise Terminated
+
+
+def _ignore_signals() -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)
+
+
+class Run:
+    """One run that has its go. `folded` is what was seen so far, also when the end comes from outside."""
+
+    def __init__(self, settings: Settings, places: Places, env: Mapping[str, str], key: str) -> None:
+        self._settings, self._places, self._env, self._key = settings, places, env, key
+        self._session_size = session_size(places.session)
+        self.folded: Folded = START
+        self._pi: Pi | None = None
+
+    def finish(self) -> int:
+        """Drive pi to its end, however it comes, then report and write the exit line once."""
+        try:
+            how = self._drive()
+            _ignore_signals()
+        except Terminated:
+            how = "terminated"
+        except OSError as error:
+            _ignore_signals()
+            return self._say(Verdict(1, "infra", str(error)), REPORT_SECONDS)
+        self._end_pi(how)
+        words = self._pi.last_words() if self._pi and how == "ended" else ""
+        verdict = decide(self.folded, how, words)
+        return self._say(verdict, _LAST_REPORT_SECONDS if how == "terminated" else REPORT_SECONDS)
+
+    def _drive(self) -> str:
+        """How it ended: settled, handled, ended or deadline."""
+        prompt = read_prompt(self._places.job)
+        pi = self._pi = self._start_pi()
+        pi.deadline = time.monotonic() + self._settings.deadline + self._places.grace
+        pi.send({"id": "prompt", "type": "prompt", "message": prompt})
+        how = "ended"
+        try:
+            for event in pi.records():
+                self._note(event)
+                if how == "ended" and (found := self._ended_by(event)) is not None:
+                    how = found
+                    pi.deadline = time.monotonic() + _STATS_SECONDS
+                    pi.send({"id": "stats", "type": "get_session_stats"})
+                elif how != "ended" and event.get("id") == "stats":
+                    break
+        except DeadlinePassed:
+            return "deadline" if how == "ended" else how
+        return how
+
+    def _start_pi(self) -> Pi:
+        session = None if self._session_size is None else self._places.session
+        command = pi_command(self._places.pi, self._settings, f"{_HOME}/runner/guard.mjs", session)
+        cache = compile_cache(self._places.cache, "/tmp/.v8cache")
+        return Pi(command, env=pi_env(self._env, cache), cwd=self._places.cwd)
+
+    def _ended_by(self, event: dict[str, Any]) -> str | None:
+        if event.get("type") == "agent_settled":
+            return "settled"
+        if self.folded.handled or self.folded.prompt_error is not None:
+            return "handled"
+        return None
+
+    def _note(self, event: dict[str, Any]) -> None:
+        """Add one event up, and tell the log's readers of it."""
+        before = self.folded
+        self.folded = step(before, event)
+        if event.get("type") == "extension_ui_request" and self._pi is not None:
+            # Nobody is there to answer; unanswered, the run would wait until its deadline.
+            self._pi.send({"type": "extension_ui_response", "id": event.get("id"), "cancelled": True})
+        exitline.write(narrate(event).encode())
+        if self.folded.retries > before.retries:
+            self._tell("pi_auto_retry", attempt=event.get("attempt"), maxAttempts=event.get("maxAttempts"))
+        if self.folded.limit and not before.limit:
+            self._tell_limit()
+
+    def _tell_limit(self) -> None:
+        if self.folded.limit == "max_turns":
+            self._tell("turn_budget_exceeded", turns=self.folded.turns, maxTurns=self._settings.max_turns)
+        else:
+            total = self.folded.tokens.total
+            self._tell("token_budget_exceeded", tokens=total, maxTokens=self._settings.max_tokens)
+
+    def _tell(self, event: str, **fields: object) -> None:
+        exitline.write(exitline.line(event, self._settings.job_id, fields))
+
+    def _end_pi(self, how: str) -> None:
+        if self._pi is None:
+            return
+        if how == "terminated":
+            self._pi.terminate()
+        elif how == "deadline":
+            self._pi.kill()
+        else:
+            self._pi.close()
+
+    def _say(self, verdict: Verdict, seconds: float) -> int:
+        """Report, then the exit line: whoever reads the line finds the report already kept."""
+        message = exitline.cap_message(verdict.message) if verdict.message else None
+        said = summary(self.folded, verdict, message, self._session())
+        report = {"v": 1, "attempt": self._settings.attempt, "pi": pi_version(self._places.pi), **said}
+        send_report(self._settings.gate, self._key, report, seconds=seconds)
+        fields = {**said, "truncated": verdict.truncated or None}
+        exitline.write(exitline.line("exit", self._settings.job_id, fields))
+        return int(verdict.code)
+
+    def _session(self) -> dict[str, Any] | None:
+        if self._session_size is None:
+            return None
+        resumed = self._session_size > 0
+        return {"resumed": resumed, "reason": "resumed" if resumed else "fresh"}
