@@ -65,15 +65,17 @@ class BoxSpec:
     def tmpfs(self) -> dict[str, str]:
         """Writable places on a read-only root.
 
-        `exec`, since Docker's default noexec breaks builds; the mode, since the job is not root.
+        `exec`, since Docker's default noexec breaks builds. Owned by the job: runc puts the mode of the
+        image's own directory in place of ours, and in most images /run is 0755 and root's.
         """
         quarter = self.memory // 4
-        scratch = "exec,nosuid,nodev,mode=1777"
+        own = f"nosuid,nodev,mode=1777,uid={self.uid},gid={self.gid}"
+        scratch = f"exec,{own}"
         return {
             "/tmp": f"{scratch},size={quarter}",  # noqa: S108 - a path inside the box
             HOME_DIR: f"{scratch},size={quarter}",
-            AGENT_DIR: f"nosuid,nodev,mode=1777,size={64 * MIB}",
-            "/run": f"nosuid,nodev,noexec,mode=1777,size={16 * MIB}",
+            AGENT_DIR: f"{own},noexec,size={64 * MIB}",
+            "/run": f"{own},noexec,size={16 * MIB}",
         }
 
 

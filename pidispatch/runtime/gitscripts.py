@@ -29,8 +29,8 @@ say "$m" refusal; head -c 2000 /tmp/error
 say "$m" name;    g rev-parse --verify --quiet HEAD 2>/dev/null
 say "$m" head;    g rev-parse --verify --quiet 'HEAD^{commit}' 2>/dev/null
 say "$m" borrows; if [ -s .git/objects/info/alternates ]; then printf yes; fi
-g status --porcelain -z --untracked-files=normal >/tmp/status 2>/tmp/error
-say "$m" code;    printf %s $?
+g status --porcelain -z --untracked-files=normal >/tmp/status 2>/tmp/error; code=$?
+say "$m" code;    printf %s "$code"
 say "$m" changes; head -c 4096 /tmp/status
 say "$m" trouble; head -c 2000 /tmp/error
 say "$m" end

@@ -59,13 +59,15 @@ def test_an_entrypoint_that_fails_by_itself_is_not_explained_away(boxes, install
 
 @pytest.fixture
 def foreign_image(engine, installation):
-    """An image whose only program is for another processor (an ELF header of machine 243, RISC-V)."""
+    """An image whose programs are for another processor (an ELF header of machine 243, RISC-V)."""
     program = b"\x7fELF\x02\x01\x01" + bytes(9) + b"\x02\x00\xf3\x00\x01\x00\x00\x00" + bytes(40)
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w") as tar:
-        entry = tarfile.TarInfo("program")
-        entry.mode, entry.size = 0o755, len(program)
-        tar.addfile(entry, io.BytesIO(program))
+        # The init lets a shell try what the kernel will not run, so the shell is foreign too.
+        for name in ("program", "bin/sh"):
+            entry = tarfile.TarInfo(name)
+            entry.mode, entry.size = 0o755, len(program)
+            tar.addfile(entry, io.BytesIO(program))
     tag = f"pidispatch-test-foreign-{installation}"
     engine.api.import_image_from_data(archive.getvalue(), repository=tag, tag="1")
     yield f"{tag}:1"
