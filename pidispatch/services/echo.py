@@ -1,5 +1,6 @@
 """Show new lines of the children's log files, each with its child's name before it."""
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +27,9 @@ class Echo:
         self._places[name] = _Place(path, path.stat().st_size if path.exists() else 0)
 
     def say(self, name: str, line: str) -> None:
-        self._write(f"{name:<8} | {line}")
+        # A terminal that went away must not end the servers.
+        with contextlib.suppress(OSError):
+            self._write(f"{name:<8} | {line}")
 
     def show(self) -> None:
         """Write the complete lines added since the last call."""

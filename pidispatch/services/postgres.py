@@ -1,7 +1,6 @@
 """Postgres of our own: one data directory, one private socket, a direct child of this process."""
 
 import signal
-import struct
 import subprocess
 from pathlib import Path
 from urllib.parse import quote
@@ -24,7 +23,6 @@ class EmbeddedPostgres:
     """Starts, serves, stops. `durable=False` (tests) trades safety against power loss for speed."""
 
     name = "postgres"
-    restarts = False
 
     def __init__(
         self,
@@ -47,6 +45,7 @@ class EmbeddedPostgres:
     def start(self) -> None:
         """Return when the application's database answers. Raises ServiceFailed, BinariesMissing, PathTooLong."""
         require_short(self.socket)
+        self.stop()
         self._binaries = self._choose_binaries()
         give_directory(self.run_dir, self.account)
         require_reach(self.socket, self.account)
@@ -98,8 +97,9 @@ class EmbeddedPostgres:
             left = occupant(pid_in(file), self.data_dir, _PROGRAMS)
             if left is not None:
                 end_occupant(left, self.name, _STOP)
-        if answers(self.socket):
-            raise ServiceFailed(self.name, f"another server listens on {self.socket}")
+        with connected(self.socket) as stranger:
+            if stranger is not None:
+                raise ServiceFailed(self.name, f"another server listens on {self.socket}")
         for file in (pid_file, lock_file, self.socket):
             file.unlink(missing_ok=True)
 
@@ -110,14 +110,20 @@ class EmbeddedPostgres:
             argv += ["-c", f"{setting}={value}"]
         log = child.open_log(self.log)
         self._process = child.start_server(argv, log=log, death_signal=signal.SIGINT, account=self.account)
-        ready = self._process
+        process = self._process
         try:
-            child.wait_ready(
-                self.name, ready, lambda: answers(self.socket), seconds=self._ready_within, log=self.log
-            )
+            child.wait_ready(self.name, process, self._ready, seconds=self._ready_within, log=self.log)
         except BaseException:
             self.stop()
             raise
+
+    def _ready(self) -> bool:
+        """As pg_ctl does: the eighth line of postmaster.pid says what the server with that pid is at."""
+        try:
+            lines = (self.data_dir / "postmaster.pid").read_text().splitlines()
+        except OSError:
+            return False
+        return len(lines) >= 8 and lines[0] == str(self.pid) and lines[7].strip() == "ready"
 
     def _settings(self) -> dict[str, str]:
         quoted = str(self.run_dir).replace('"', '""')
@@ -132,19 +138,3 @@ class EmbeddedPostgres:
         if not self._durable:
             settings |= {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
         return settings
-
-
-def answers(path: Path) -> bool:
-    """Does a Postgres on this socket take connections (and not merely start up)?"""
-    parameters = b"user\0pidispatch_probe\0database\0postgres\0\0"
-    hello = struct.pack("!ii", 8 + len(parameters), 196608) + parameters
-    with connected(path) as stream:
-        if stream is None:
-            return False
-        try:
-            stream.sendall(hello)
-            answer = stream.recv(4096)
-        except OSError:
-            return False
-    # 57P03: cannot connect now. Any other answer, such as "no such role", comes from a running server.
-    return bool(answer) and b"C57P03\0" not in answer

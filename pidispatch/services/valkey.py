@@ -22,7 +22,6 @@ class EmbeddedValkey:
     """Starts, serves, stops; answers to the Redis protocol."""
 
     name = "valkey"
-    restarts = False
 
     def __init__(
         self,
@@ -43,6 +42,7 @@ class EmbeddedValkey:
     def start(self) -> None:
         """Return when it answers PING. Raises ServiceFailed, BinariesMissing, PathTooLong."""
         require_short(self.socket)
+        self.stop()
         found = self._wanted or find_valkey()
         binary = reachable_valkey(found, self.account, self.data_dir.parent / "programs")
         for directory in (self.data_dir, self.run_dir):

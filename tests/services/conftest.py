@@ -36,18 +36,16 @@ def start_script(request, short_directory) -> Callable[..., subprocess.Popen[str
     started: list[subprocess.Popen[str]] = []
     folder = short_directory / "user"
     folder.mkdir(mode=0o711)
-    options = {}
+    python, options = sys.executable, {"env": os.environ | {"PYTHONPATH": packages()}}
     if request.param == "as_nobody":
         nobody = server_account("nobody")
-        for needed in (ROOT / "pidispatch" / "x", Path(sys.executable), Path(sys.prefix) / "x"):
-            if barrier_on_the_way(needed, nobody):
-                pytest.skip(f"an ordinary user cannot reach {needed}")
+        python = python_for(nobody)
         os.chown(folder, nobody.uid, nobody.gid)
-        options = {"user": nobody.uid, "group": nobody.gid, "extra_groups": []}
+        options |= {"user": nobody.uid, "group": nobody.gid, "extra_groups": []}
 
     def start(code: str, *arguments: str) -> subprocess.Popen[str]:
         process = subprocess.Popen(
-            [sys.executable, "-c", textwrap.dedent(code), str(folder), *arguments],
+            [python, "-c", textwrap.dedent(code), str(folder), *arguments],
             cwd=ROOT,
             stdout=subprocess.PIPE,
             text=True,
@@ -61,6 +59,23 @@ def start_script(request, short_directory) -> Callable[..., subprocess.Popen[str
         process.kill()
         process.wait()
         process.stdout.close()
+
+
+def packages() -> str:
+    """Where this environment's packages lie."""
+    return str(Path(psutil.__file__).parents[1])
+
+
+def python_for(user: Account) -> str:
+    """An interpreter of our version that `user` may run, else skips the test."""
+    for needed in (ROOT / "pidispatch" / "x", Path(packages()) / "x"):
+        if barrier_on_the_way(needed, user):
+            pytest.skip(f"{user.name} cannot reach {needed.parent}")
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    for python in (Path(sys.executable), Path("/usr/bin") / version, Path("/usr/local/bin") / version):
+        if python.exists() and barrier_on_the_way(python, user) is None:
+            return str(python)
+    pytest.skip(f"{user.name} cannot reach a {version}")
 
 
 def gone(pid: int) -> bool:

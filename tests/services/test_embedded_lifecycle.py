@@ -1,8 +1,8 @@
 """Both servers through their lives, as root (servers are another user) and as an ordinary user."""
 
 import json
-import os
 import signal
+from pathlib import Path
 
 import psutil
 import pytest
@@ -21,7 +21,7 @@ SERVE = """
     home, account = Home(folder / sys.argv[2], folder / "run dir"), server_account()
     with home.lock():
         home.prepare(account)
-        valkey, postgres = embedded_valkey(home, account), embedded_postgres(home, account)
+        valkey, postgres = embedded_valkey(home, account), embedded_postgres(home, account, durable="durable" in sys.argv)
         valkey.start()
         valkey_ready = time.monotonic() - began
         postgres.start()
@@ -53,7 +53,8 @@ def query(url: str, sql: str) -> list[tuple]:
 def test_a_killed_parent_takes_both_servers_along_and_a_second_start_finds_the_data(start_script, name):
     import redis
 
-    first = start_script(SERVE, name)
+    durable = "durable" if name == "home" else "fast"
+    first = start_script(SERVE, name, durable)
     facts = served(first)
     query(facts["urls"][0], "CREATE TABLE kept (word text); INSERT INTO kept VALUES ('still here')")
     with redis.Redis.from_url(facts["urls"][1]) as client:
@@ -61,7 +62,7 @@ def test_a_killed_parent_takes_both_servers_along_and_a_second_start_finds_the_d
 
     first.send_signal(signal.SIGKILL)
     went = seconds_until(lambda: all(gone(pid) for pid in facts["pids"]), 2)
-    second = served(start_script(SERVE, name))
+    second = served(start_script(SERVE, name, durable))
 
     print(f"fresh {facts['ready']}, gone after {went:.2f}, again {second['ready']}")
     assert query(second["urls"][0], "SELECT word FROM kept") == [("still here",)]
@@ -84,7 +85,7 @@ def test_servers_never_run_as_root_and_keep_their_directories_private(start_scri
 
     owners = {psutil.Process(pid).uids().effective for pid in facts["pids"]}
     private = [
-        os.stat(os.path.join(facts["home"], "data", name)).st_mode & 0o777 for name in ("postgres", "valkey")
+        (Path(facts["home"]) / "data" / name).stat().st_mode & 0o777 for name in ("postgres", "valkey")
     ]
 
     assert 0 not in owners
