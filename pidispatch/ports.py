@@ -170,7 +170,7 @@ class Hosts(Protocol):
     def register(self, *, worker: str, pid: int, version: str, capacity: int, engine_id: str | None) -> str:
         """Make both known; returns the installation: 8 hex digits for container labels."""
 
-    def beat(self, worker: str, *, reconciled: bool) -> None:
+    def beat(self, worker: str) -> None:
         """Say that both live."""
 
     def leave(self, worker: str) -> None:

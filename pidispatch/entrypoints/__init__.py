@@ -1,0 +1,1 @@
+"""One process or one screen each; no decisions."""

@@ -26,7 +26,7 @@ from pidispatch.domain.sandbox import (
 from pidispatch.errors import BoxFault, FolderRefused, ImageMissing, NameTaken, StaleEpoch, Unavailable
 from pidispatch.execute.cleanup import Cleanup
 from pidispatch.execute.inputs import job_files
-from pidispatch.ports import Bell, Boxes, Doors, Endings, HostFiles, JobPaths, LocalFolder, OpenFolder, Runs
+from pidispatch.ports import Boxes, Doors, Endings, HostFiles, JobPaths, LocalFolder, OpenFolder, Runs
 
 log = structlog.get_logger(__name__)
 
@@ -56,7 +56,6 @@ class Launcher:
         doors: Doors,
         files: HostFiles,
         open_folder: OpenFolder,
-        bell: Bell,
         cleanup: Cleanup,
         limits: BoxLimits,
     ) -> None:
@@ -68,7 +67,6 @@ class Launcher:
         self._doors = doors
         self._files = files
         self._open_folder = open_folder
-        self._bell = bell
         self._cleanup = cleanup
         self._limits = limits
 

@@ -21,9 +21,9 @@ ON CONFLICT (id) DO UPDATE SET heartbeat_at = clock_timestamp()
 """)
 BEAT = text("""
 WITH worker AS (UPDATE workers SET heartbeat_at = clock_timestamp() WHERE id = :worker)
-UPDATE hosts SET heartbeat_at = clock_timestamp(), reconciled_at = CASE WHEN :reconciled THEN clock_timestamp()
-  ELSE reconciled_at END WHERE name = :host
+UPDATE hosts SET heartbeat_at = clock_timestamp() WHERE name = :host
 """)
+RECONCILED = text("UPDATE hosts SET reconciled_at = clock_timestamp() WHERE name = :host")
 FORGET_WORKERS = text(
     "DELETE FROM workers WHERE host = :host AND heartbeat_at < clock_timestamp() - interval '1 day'"
 )
@@ -44,6 +44,7 @@ TURN = text("SELECT pg_try_advisory_xact_lock(hashtextextended('pidispatch bells
 LIVE_WORKERS = text(
     "SELECT count(*) FROM workers WHERE heartbeat_at > clock_timestamp() - interval '15 seconds'"
 )
+STARTED_SINCE = text("SELECT EXISTS (SELECT 1 FROM workers WHERE host = :host AND started_at >= :moment)")
 PAUSED = text("SELECT paused_at FROM scopes WHERE key = '*'")
 
 
@@ -74,9 +75,9 @@ class PostgresHosts:
             connection.execute(FORGET_WORKERS, {"host": self._host})
         return installation
 
-    def beat(self, worker: str, *, reconciled: bool) -> None:
+    def beat(self, worker: str) -> None:
         with self._database.transaction() as connection:
-            connection.execute(BEAT, {"worker": worker, "host": self._host, "reconciled": reconciled})
+            connection.execute(BEAT, {"worker": worker, "host": self._host})
 
     def leave(self, worker: str) -> None:
         with self._database.transaction() as connection:
@@ -88,9 +89,18 @@ class PostgresHosts:
             if not connection.execute(TURN, {"host": self._host}).scalar_one():
                 return 0
             bells: int | None = connection.execute(DUE, {"host": self._host}).scalar_one()
+            connection.execute(RECONCILED, {"host": self._host})
         return max(0, bells or 0)
 
     def truth(self) -> QueueTruth:
         with self._database.transaction() as connection:
             workers = connection.execute(LIVE_WORKERS).scalar_one()
             return QueueTruth(workers, connection.execute(PAUSED).scalar_one())
+
+    def has_worker_since(self, moment: datetime) -> bool:
+        """Whether a worker of this host has started since `moment`, by Postgres's clock."""
+        with self._database.transaction() as connection:
+            found: bool = connection.execute(
+                STARTED_SINCE, {"host": self._host, "moment": moment}
+            ).scalar_one()
+            return found

@@ -1,0 +1,1 @@
+"""Upkeep: the threads of a worker process that compare rows with what is there."""

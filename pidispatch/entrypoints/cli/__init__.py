@@ -1,0 +1,16 @@
+"""The command line: `pidispatch`."""
+
+import sys
+
+from pidispatch.entrypoints.cli.commands import cli
+from pidispatch.entrypoints.cli.output import complain
+from pidispatch.errors import PidispatchError
+
+
+def main() -> None:
+    """Run a command. Exit codes: 0 done, 1 failed, 2 configuration refused (or the command line not understood)."""
+    try:
+        cli()
+    except PidispatchError as error:
+        complain(error)
+        sys.exit(error.exit_code)

@@ -1,0 +1,160 @@
+"""Run everything in one foreground process tree: services, schema, image, gateway, worker."""
+
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping
+from datetime import datetime
+
+from pidispatch import shipped
+from pidispatch.app.places import DOTENV, addresses, home_of
+from pidispatch.config import Settings, effective_environment
+from pidispatch.errors import PidispatchError
+from pidispatch.gateway.client import ControlDoors
+from pidispatch.gateway.control import NAME as CONTROL
+from pidispatch.gateway.providers import KNOWN, key_names
+from pidispatch.runtime.engine import Engine
+from pidispatch.runtime.image import check
+from pidispatch.runtime.imagebuild import build
+from pidispatch.services.account import server_account
+from pidispatch.services.embedded import embedded_postgres, embedded_valkey
+from pidispatch.services.home import Home
+from pidispatch.services.supervisor import Asked, Died, Tree
+from pidispatch.store import schema
+from pidispatch.store.database import Database
+from pidispatch.store.hosts import PostgresHosts
+from pidispatch.store.runs import PostgresRuns
+
+Say = Callable[[str], None]
+
+OWN_IMAGE = "pi-job:latest"
+STOP_SECONDS = 60.0
+
+
+class UpFailed(PidispatchError):
+    """A part of `up` died and cannot be restarted."""
+
+
+def run_up(settings: Settings, *, detach_runs: bool, say: Say) -> None:
+    """Return when asked to stop and everything has stopped. Raises AlreadyRunning, ServiceFailed, UpFailed."""
+    began = time.monotonic()
+    home = home_of(settings)
+    with home.lock():
+        home.prepare(server_account())
+        with Tree(home.logs, echo=say) as tree:
+            _start_services(settings, home, tree, say)
+            database = Database(addresses(settings).database, pool_size=2, application="pidispatch up")
+            schema.upgrade(database, progress=say)
+            ensure_image(settings, say)
+            _start_ours(settings, tree, database)
+            say(f"ready in {time.monotonic() - began:.1f} s; Ctrl-C stops")
+            match tree.run():
+                case Asked() if not detach_runs:
+                    stop_runs(settings, database, say)
+                case Asked():
+                    say("running boxes are left to the next `pidispatch up`")
+                case Died(name, status):
+                    raise UpFailed(f"{name} died with status {status}; see {home.logs / name}.log")
+
+
+def _start_services(settings: Settings, home: Home, tree: Tree, say: Say) -> None:
+    """Configured addresses are used as they are; only what has none is started here."""
+    account = server_account()
+    redis = settings.broker_url.get_secret_value() if settings.broker_url else None
+    database = settings.database_url.get_secret_value() if settings.database_url else None
+    if redis is None:
+        say("starting Valkey")
+        valkey = embedded_valkey(home, account)
+        tree.adopt(valkey)
+        redis = valkey.url()
+    if database is None:
+        say("starting Postgres")
+        postgres = embedded_postgres(home, account)
+        tree.adopt(postgres)
+        database = postgres.url()
+    home.publish(database=database, redis=redis)
+
+
+def ensure_image(settings: Settings, say: Say) -> None:
+    """Build our own image when it is missing or old; another's image is only looked for."""
+    state = check(settings.job_image, image_dir=shipped.folder("image"))
+    if state.ok:
+        return
+    if settings.job_image != OWN_IMAGE:
+        say(f"image {settings.job_image}: {state.problem}")
+        return
+    build_image(settings, say)
+
+
+def build_image(settings: Settings, say: Say, *, base: str = "auto") -> str:
+    """Build the job image under the configured name; returns its id."""
+    return build(
+        settings.job_image,
+        image_dir=shipped.folder("image"),
+        work_dir=settings.home / "cache" / "image",
+        progress=say,
+        base=base,
+        engine=Engine(),
+    )
+
+
+def _start_ours(settings: Settings, tree: Tree, database: Database) -> None:
+    environment = effective_environment(os.environ, DOTENV)
+    doors = ControlDoors(settings.run_dir / CONTROL)
+    hosts = PostgresHosts(database, host=settings.worker_name)
+    tree.add(
+        "gateway",
+        [sys.executable, "-m", "pidispatch.entrypoints.gateway"],
+        environment,
+        ready=doors.ready,
+        stop_grace=40.0,
+        cwd=settings.home,
+    )
+    began: datetime = database.now()
+    tree.add(
+        "worker",
+        worker_command(processes=1, threads=4),
+        without_keys(environment, settings),
+        ready=lambda: hosts.has_worker_since(began),
+        cwd=settings.home,
+    )
+
+
+def worker_command(*, processes: int, threads: int) -> list[str]:
+    """`--path` is where dramatiq would look for modules: a folder of ours, never the one a person stands in."""
+    counts = ["--processes", str(processes), "--threads", str(threads)]
+    return [
+        sys.executable, "-m", "dramatiq", "pidispatch.actors", *counts, "--path", str(shipped.folder("migrations"))
+    ]  # fmt: skip
+
+
+def without_keys(environment: Mapping[str, str], settings: Settings) -> dict[str, str]:
+    """The environment of a worker: provider keys are the gateway's alone."""
+    secret = {name for provider in (*KNOWN, *settings.upstreams) for name in key_names(provider)}
+    return {name: value for name, value in environment.items() if name not in secret}
+
+
+def exec_worker(settings: Settings, *, processes: int, threads: int) -> None:
+    """Become the worker, after the same checks it makes itself: here their errors are one line."""
+    database = Database(addresses(settings).database, pool_size=1)
+    schema.require(database)
+    database.close()
+    environment = without_keys(effective_environment(os.environ, DOTENV), settings)
+    command = worker_command(processes=processes, threads=threads)
+    settings.home.mkdir(parents=True, exist_ok=True)
+    os.chdir(settings.home)
+    os.execve(command[0], command, environment)  # noqa: S606 - the same program, no shell
+
+
+def stop_runs(settings: Settings, database: Database, say: Say) -> None:
+    """Name the live runs, ask them to stop, and wait until their records are written."""
+    runs = PostgresRuns(database)
+    live = runs.occupants(settings.worker_name)
+    for run in live:
+        say(f"stopping {run.public_id}")
+        runs.request_stop(run.run_id, reason="shutdown")
+    deadline = time.monotonic() + STOP_SECONDS
+    while runs.occupants(settings.worker_name) and time.monotonic() < deadline:
+        time.sleep(0.25)
+    for run in runs.occupants(settings.worker_name):
+        say(f"{run.public_id} has not stopped; the next `pidispatch up` goes on with it")

@@ -1,0 +1,204 @@
+"""Build a worker process: its broker, what its actors do, and its threads."""
+
+import os
+import secrets
+import threading
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import structlog
+
+from pidispatch import __version__
+from pidispatch.admit import AdmissionGate, Defaults
+from pidispatch.app.places import addresses
+from pidispatch.config import Settings
+from pidispatch.domain.limits import global_caps
+from pidispatch.errors import EngineUnavailable
+from pidispatch.execute.cleanup import Cleanup
+from pidispatch.execute.finish import Finisher
+from pidispatch.execute.launch import BoxLimits, Launcher
+from pidispatch.gateway.client import ControlDoors
+from pidispatch.gateway.control import NAME as CONTROL
+from pidispatch.gateway.listing import open_doors
+from pidispatch.ports import Gate
+from pidispatch.queue.admission import Admission
+from pidispatch.queue.bells import RedisBell
+from pidispatch.queue.broker import WokenBroker, check_redis, make_broker
+from pidispatch.queue.prefetch import PrefetchThreads
+from pidispatch.queue.threads import BesideTheWorker
+from pidispatch.runtime.docker import DockerBoxes
+from pidispatch.runtime.engine import Engine
+from pidispatch.runtime.image import DockerImages
+from pidispatch.runtime.jobfiles import JobFiles
+from pidispatch.runtime.workspace import open_folder
+from pidispatch.store import schema
+from pidispatch.store.admission import PostgresAdmissions
+from pidispatch.store.calls import PostgresTickets
+from pidispatch.store.database import Database
+from pidispatch.store.endings import PostgresEndings
+from pidispatch.store.hosts import PostgresHosts
+from pidispatch.store.runs import PostgresRuns
+from pidispatch.upkeep.orphans import Orphans
+from pidispatch.upkeep.reconciler import Reconciler, beat, watch_deaths
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass
+class Adapters:
+    """The outside of one worker process, opened once."""
+
+    settings: Settings
+    database: Database
+    broker_url: str
+    worker: str
+    engine: Engine = field(default_factory=Engine)
+
+    @property
+    def host(self) -> str:
+        return self.settings.worker_name
+
+    def __post_init__(self) -> None:
+        self.boxes = DockerBoxes(self.engine)
+        self.images = DockerImages(self.engine)
+        self.doors = ControlDoors(self.settings.run_dir / CONTROL)
+        self.files = JobFiles(self.settings.jobs_dir)
+        self.runs = PostgresRuns(self.database)
+        self.endings = PostgresEndings(self.database)
+        self.hosts = PostgresHosts(self.database, host=self.host)
+        self.reports = PostgresTickets(self.database, timeout=self.settings.job_timeout)
+        self.open_folder = partial(open_folder, worker_uid=os.geteuid())
+
+    def engine_id(self) -> str | None:
+        try:
+            return self.images.engine_id()
+        except EngineUnavailable as error:
+            log.warning("engine_unreachable", problem=str(error))
+            return None
+
+
+@dataclass(frozen=True)
+class WorkerApp:
+    """What `actors` needs: the broker to declare actors on, and what they do."""
+
+    host: str
+    broker: WokenBroker
+    launcher: Launcher
+    finisher: Finisher
+
+
+def build_worker(settings: Settings) -> WorkerApp:
+    """Raises ConfigurationRefused, SchemaDiffers, DatabaseUnavailable, QueueUnavailable: then nothing has started."""
+    where = addresses(settings)
+    database = Database(where.database, application="pidispatch worker")
+    schema.require(database)
+    for problem in check_redis(where.redis):
+        log.warning("redis_is_not_durable", problem=problem)
+    worker = f"{settings.worker_name}:{os.getpid()}:{secrets.token_hex(2)}"
+    adapters = Adapters(settings, database, where.redis, worker)
+    adapters.files.check()
+    installation = adapters.hosts.register(
+        worker=worker,
+        pid=os.getpid(),
+        version=__version__,
+        capacity=settings.concurrency,
+        engine_id=adapters.engine_id(),
+    )
+    return _joined(adapters, installation)
+
+
+def _joined(adapters: Adapters, installation: str) -> WorkerApp:
+    beside = BesideTheWorker()
+    broker = make_broker(
+        adapters.broker_url, middleware=[PrefetchThreads(), beside, Admission(_gate(adapters))]
+    )
+    bell = RedisBell(broker)
+    cleanup = Cleanup(boxes=adapters.boxes, doors=adapters.doors, files=adapters.files, bell=bell)
+    finisher = Finisher(
+        host=adapters.host,
+        runs=adapters.runs,
+        occupants=adapters.runs,
+        endings=adapters.endings,
+        reports=adapters.reports,
+        boxes=adapters.boxes,
+        watch=adapters.boxes,
+        doors=adapters.doors,
+        cleanup=cleanup,
+        clock=adapters.database.now,
+    )
+    reconciler = _reconciler(adapters, installation, finisher, bell)
+    wake = threading.Event()
+    beside.add(lambda stop: reconciler.run(stop, wake), wake=wake)
+    beside.add(lambda stop: watch_deaths(adapters.boxes, installation, stop, wake))
+    beside.add(lambda stop: beat(adapters.hosts, adapters.worker, stop))
+    beside.at_end(lambda: adapters.hosts.leave(adapters.worker))
+    return WorkerApp(
+        host=adapters.host,
+        broker=broker,
+        launcher=_launcher(adapters, installation, cleanup),
+        finisher=finisher,
+    )
+
+
+def _gate(adapters: Adapters) -> Gate:
+    settings = adapters.settings
+    return AdmissionGate(
+        host=adapters.host,
+        admissions=PostgresAdmissions(adapters.database, host=adapters.host, worker=adapters.worker),
+        images=adapters.images,
+        doors=adapters.doors,
+        open_folder=adapters.open_folder,
+        defaults=Defaults(
+            provider=settings.provider,
+            model=settings.model,
+            image=settings.job_image,
+            max_turns=settings.max_turns,
+            max_tokens=settings.max_tokens,
+        ),
+        caps=global_caps(
+            daily=settings.daily_cap,
+            weekly=settings.weekly_cap,
+            monthly=settings.monthly_cap,
+            soft_pct=settings.soft_hold_pct,
+        ),
+    )
+
+
+def _launcher(adapters: Adapters, installation: str, cleanup: Cleanup) -> Launcher:
+    settings = adapters.settings
+    return Launcher(
+        host=adapters.host,
+        installation=installation,
+        runs=adapters.runs,
+        endings=adapters.endings,
+        boxes=adapters.boxes,
+        doors=adapters.doors,
+        files=adapters.files,
+        open_folder=adapters.open_folder,
+        cleanup=cleanup,
+        limits=BoxLimits(settings.job_memory, settings.job_cpus, settings.job_timeout),
+    )
+
+
+def _reconciler(adapters: Adapters, installation: str, finisher: Finisher, bell: RedisBell) -> Reconciler:
+    gate_root: Path = adapters.settings.run_dir
+    return Reconciler(
+        host=adapters.host,
+        installation=installation,
+        occupants=adapters.runs,
+        runs=adapters.runs,
+        boxes=adapters.boxes,
+        watch=adapters.boxes,
+        finisher=finisher,
+        orphans=Orphans(
+            installation=installation,
+            boxes=adapters.boxes,
+            doors=adapters.doors,
+            files=adapters.files,
+            open_doors=partial(open_doors, gate_root),
+        ),
+        bell=bell,
+        hosts=adapters.hosts,
+        clock=adapters.database.now,
+    )

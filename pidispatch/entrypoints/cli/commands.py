@@ -1,0 +1,15 @@
+"""The list of commands; each lives in a module of its own and imports what it needs only when it runs."""
+
+import typer
+
+from pidispatch.entrypoints.cli import up
+
+cli = typer.Typer(
+    name="pidispatch",
+    help="Run the pi coding agent on repositories while nobody watches.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+cli.command()(up.up)
+cli.command()(up.worker)

@@ -1,0 +1,30 @@
+"""`up` and `worker`: start what does the work."""
+
+from typing import Annotated
+
+import typer
+
+from pidispatch.entrypoints.cli.output import err, plain
+
+
+def up(
+    detach_runs: Annotated[
+        bool, typer.Option("--detach-runs", help="At Ctrl-C leave running boxes to the next `up`.")
+    ] = False,
+) -> None:
+    """Start services, migrations, image, gateway and worker in the foreground; Ctrl-C stops them."""
+    from pidispatch.app.places import read_settings
+    from pidispatch.app.up import run_up
+
+    run_up(read_settings(), detach_runs=detach_runs, say=lambda line: err.print(plain(line)))
+
+
+def worker(
+    processes: Annotated[int, typer.Option(min=1, max=16, help="Worker processes.")] = 1,
+    threads: Annotated[int, typer.Option(min=1, max=64, help="Threads of each process.")] = 4,
+) -> None:
+    """Start a worker (`dramatiq pidispatch.actors`) for configured or running services."""
+    from pidispatch.app.places import read_settings
+    from pidispatch.app.up import exec_worker
+
+    exec_worker(read_settings(), processes=processes, threads=threads)

@@ -1,0 +1,164 @@
+"""Compare this host's rows with its containers, and act on every difference; level-triggered, like a kubelet."""
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import datetime
+from typing import assert_never
+
+import structlog
+
+from pidispatch.domain.reconcile import STOP_GRACE, Action, Box, act
+from pidispatch.domain.run import Claim, Occupant
+from pidispatch.errors import EngineUnavailable, PidispatchError, QueueUnavailable, StaleEpoch
+from pidispatch.execute.finish import Finisher
+from pidispatch.ports import Bell, Boxes, BoxState, BoxWatch, Hosts, Occupants, Runs
+from pidispatch.upkeep.orphans import Orphans
+
+log = structlog.get_logger(__name__)
+
+PERIOD = 2.0  # seconds between looks
+REPEAT = 10.0  # seconds until a bell for one ended box is rung again
+
+
+class Reconciler:
+    """Several processes may run it for one host: what they write is fenced, what they remove is removed once."""
+
+    def __init__(
+        self,
+        *,
+        host: str,
+        installation: str,
+        occupants: Occupants,
+        runs: Runs,
+        boxes: Boxes,
+        watch: BoxWatch,
+        finisher: Finisher,
+        orphans: Orphans,
+        bell: Bell,
+        hosts: Hosts,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._host = host
+        self._installation = installation
+        self._occupants = occupants
+        self._runs = runs
+        self._boxes = boxes
+        self._watch = watch
+        self._finisher = finisher
+        self._orphans = orphans
+        self._bell = bell
+        self._hosts = hosts
+        self._clock = clock
+        self._pool = ThreadPoolExecutor(4, thread_name_prefix="reconcile")
+        self._busy: dict[int, Future[None]] = {}
+        self._rung: dict[tuple[int, int], datetime] = {}
+
+    def run(self, stop: threading.Event, wake: threading.Event) -> None:
+        """Look every two seconds and whenever `wake` is set, until `stop` is."""
+        while not stop.is_set():
+            wake.clear()
+            try:
+                self.look()
+            except PidispatchError as error:
+                log.warning("reconcile_failed", problem=str(error))
+            except Exception:
+                log.exception("reconcile_broke")
+            wake.wait(PERIOD)
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def look(self) -> None:
+        """One pass. Boxes are listed before rows: a box that is listed had its row before."""
+        now = self._clock()
+        boxes = self._watch.ours(self._installation)
+        rows = self._occupants.occupants(self._host)
+        by_id = {box.container_id: box for box in boxes}
+        for run in rows:
+            self._settle(run, by_id.get(run.container_id or ""), now)
+        self._orphans.remove(boxes, rows)
+        self._forget(rows)
+        self.ring()
+
+    def ring(self) -> None:
+        """Hang as many bells as runs may start now, and no more."""
+        missing = self._hosts.bells_due() - self._bell.pending(self._host)
+        if missing > 0:
+            self._bell.ring_start(self._host, missing)
+
+    def _settle(self, run: Occupant, box: BoxState | None, now: datetime) -> None:
+        seen = None if box is None else Box(ended=box.ended, running=box.status in {"running", "paused"})
+        action = act(run, seen, now)
+        match action:
+            case Action.WAIT:
+                return
+            case Action.FINISH | Action.LOST:
+                self._ring_finish(run, now)
+            case Action.NEVER_STARTED:
+                self._do(run, lambda: self._finisher.finish(run.run_id, take_back=True))
+            case Action.STOP:
+                self._do(run, lambda: self._stop(run))
+            case _:
+                assert_never(action)
+
+    def _ring_finish(self, run: Occupant, now: datetime) -> None:
+        """Ring once, and again when it went unheard; without Redis, do it here: a bell is never the only way."""
+        rung = self._rung.get((run.run_id, run.attempt))
+        if rung is not None and (now - rung).total_seconds() < REPEAT:
+            return
+        try:
+            self._bell.ring_finish(self._host, run.run_id)
+        except QueueUnavailable:
+            self._do(run, lambda: self._finisher.finish(run.run_id))
+        self._rung[run.run_id, run.attempt] = now
+
+    def _stop(self, run: Occupant) -> None:
+        """Ask, wait, kill. That it is gone is read back by the next look, not believed from here."""
+        reason = run.stop_reason or "deadline"
+        self._runs.stopping(Claim(run.run_id, run.public_id, run.attempt, run.epoch), reason=reason)
+        log.info("stopping", run=run.public_id, reason=reason)
+        if run.container_id is not None:
+            self._boxes.stop(run.container_id, grace=STOP_GRACE)
+
+    def _do(self, run: Occupant, work: Callable[[], None]) -> None:
+        """In a thread of its own: a stop takes seconds, and one run must not hold up the others."""
+        earlier = self._busy.get(run.run_id)
+        if earlier is None or earlier.done():
+            self._busy[run.run_id] = self._pool.submit(_logged, run.public_id, work)
+
+    def _forget(self, rows: Sequence[Occupant]) -> None:
+        live = {run.run_id for run in rows}
+        self._rung = {key: at for key, at in self._rung.items() if key[0] in live}
+        self._busy = {key: future for key, future in self._busy.items() if key in live or not future.done()}
+
+
+def watch_deaths(watch: BoxWatch, installation: str, stop: threading.Event, wake: threading.Event) -> None:
+    """Wake the reconciler the moment a box dies. A missed event costs one period, nothing else."""
+    while not stop.is_set():
+        try:
+            for _ in watch.deaths(installation):
+                wake.set()
+                if stop.is_set():
+                    return
+        except EngineUnavailable as error:
+            log.warning("engine_unreachable", problem=str(error))
+        stop.wait(PERIOD)
+
+
+def beat(hosts: Hosts, worker: str, stop: threading.Event, period: float = 5.0) -> None:
+    """Say that this worker lives, in a thread that nothing else can hold up."""
+    while not stop.wait(period):
+        try:
+            hosts.beat(worker)
+        except PidispatchError as error:
+            log.warning("heartbeat_failed", problem=str(error))
+
+
+def _logged(run: str, work: Callable[[], None]) -> None:
+    try:
+        work()
+    except StaleEpoch as error:
+        log.info("left_to_another", run=run, problem=str(error))
+    except PidispatchError as error:
+        log.warning("reconcile_action_failed", run=run, problem=str(error))
+    except Exception:
+        log.exception("reconcile_action_broke", run=run)
