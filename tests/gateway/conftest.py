@@ -57,7 +57,10 @@ def make_house(run_dir: Path) -> Iterator[Make]:
     houses: list[House] = []
 
     def make(
-        upstreams: dict[str, str] | None = None, keys: dict[str, str] | None = None, like: House | None = None, **more: Any
+        upstreams: dict[str, str] | None = None,
+        keys: dict[str, str] | None = None,
+        like: House | None = None,
+        **more: Any,
     ) -> House:
         switch = like.switch if like else Switch()
         tickets = like.tickets if like else FakeTickets(switch)
@@ -66,9 +69,21 @@ def make_house(run_dir: Path) -> Iterator[Make]:
             keys={"SCRIPTED_API_KEY": KEY, "ANTHROPIC_API_KEY": KEY} if keys is None else keys,
             upstreams=upstreams or {},
         )
-        options = {"drain_seconds": 0.2, "stop_seconds": 0.2, "hold_seconds": 5.0, "retry_seconds": 0.02, **more}
+        options = {
+            "drain_seconds": 0.2,
+            "stop_seconds": 0.2,
+            "hold_seconds": 5.0,
+            "retry_seconds": 0.02,
+            **more,
+        }
         gateway = Gateway(
-            run_dir, run_dir / "secret", "here", tickets=tickets, ledger=ledger, providers=providers, **options
+            run_dir,
+            run_dir / "secret",
+            "here",
+            tickets=tickets,
+            ledger=ledger,
+            providers=providers,
+            **options,
         )
         house = House(run_dir, gateway, tickets, ledger, switch)
         houses.append(house)

@@ -106,7 +106,9 @@ class FakeLedger:
     def assume_open(self, host: str, opened_before: datetime) -> int:
         self.switch.check()
         with self.switch.lock:
-            open_calls = [call for call in self.calls if call.state == "held" and call.opened_at < opened_before]
+            open_calls = [
+                call for call in self.calls if call.state == "held" and call.opened_at < opened_before
+            ]
             for call in open_calls:
                 call.state = "assumed"
             return len(open_calls)

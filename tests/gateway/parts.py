@@ -21,7 +21,9 @@ class UnixClient(http.client.HTTPConnection):
         self.sock.settimeout(self.timeout)
         self.sock.connect(str(self._path))
 
-    def ask(self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None) -> tuple[int, Any]:
+    def ask(
+        self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
+    ) -> tuple[int, Any]:
         """One whole request on this (kept) connection; the answer's JSON, or its bytes."""
         data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
         self.request(method, path, data, headers or {})
@@ -81,7 +83,9 @@ class ManualUpstream:
         sock = self.sock()
         self.received = read_until(sock, b"\r\n\r\n")
         head, _, body = self.received.partition(b"\r\n\r\n")
-        size = int(next(line for line in head.lower().split(b"\r\n") if b"content-length" in line).split(b":")[1])
+        size = int(
+            next(line for line in head.lower().split(b"\r\n") if b"content-length" in line).split(b":")[1]
+        )
         while len(body) < size:
             body += sock.recv(65536)
         return body
