@@ -15,6 +15,8 @@ WANT_REDIS = (
 WANT_BASE = "an http:// or https:// address without user, password, query or fragment"
 WANT_PASSWORD = "at least 16 characters of hex or base64url"  # noqa: S105 - a sentence, no password
 
+HOST = re.compile(r"(\[[^\[\]]+\]|[^\[\]:]*)(:[0-9]+)?")
+
 # What is shown of a query; libpq and redis-py both take passwords there.
 HARMLESS = {"host", "port", "dbname", "db", "sslmode", "connect_timeout", "application_name"}
 HARMLESS |= {"target_session_attrs", "ssl_cert_reqs", "protocol"}
@@ -91,6 +93,6 @@ def _split(text: str, schemes: set[str], want: str) -> SplitResult:
         raise Unwanted(want) from None
     if text.count("@") != parts.netloc.count("@") or parts.netloc.count("@") > 1:
         raise Unwanted(want)
-    if parts.scheme not in schemes or port == 0:
+    if parts.scheme not in schemes or port == 0 or not HOST.fullmatch(parts.netloc.rpartition("@")[2]):
         raise Unwanted(want)
     return parts

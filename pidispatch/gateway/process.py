@@ -1,10 +1,12 @@
 """Run the gateway: boot, serve, and end in order."""
 
+import contextlib
 import fcntl
 import os
 import signal
+import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TypeVar
@@ -78,13 +80,16 @@ class Gateway:
 
     def serve(self) -> None:
         """Serve until SIGTERM or SIGINT; call it from the main thread."""
-        # Blocked before any thread starts, so that only this thread takes them.
-        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
         failures: list[BaseException] = []
-        threading.Thread(target=self._boot_or_end, args=(failures,), name="boot", daemon=True).start()
-        received = signal.sigwait(_SIGNALS)
-        log.info("gateway.stopping", signal=signal.Signals(received).name)
-        self.stop()
+        ours, theirs = socket.socketpair()
+        with ours, theirs, _waking(theirs):
+            boot = threading.Thread(
+                target=self._boot_or_end, args=(failures, theirs), name="boot", daemon=True
+            )
+            boot.start()
+            ours.recv(1)
+            log.info("gateway.stopping", failed=bool(failures))
+            self.stop()
         if failures:
             raise failures[0]
 
@@ -114,12 +119,12 @@ class Gateway:
         os.close(self._lock)
         log.info("gateway.stopped", host=self._host)
 
-    def _boot_or_end(self, failures: list[BaseException]) -> None:
+    def _boot_or_end(self, failures: list[BaseException], wake: socket.socket) -> None:
         try:
             self.start()
         except Exception as error:  # noqa: BLE001 - handed to `serve`, which raises it
             failures.append(error)
-            os.kill(os.getpid(), signal.SIGTERM)
+            wake.send(b"x")
 
     def _until_answered(self, ask: Callable[[], Found]) -> Found | None:
         while not self._stopping.is_set():
@@ -129,6 +134,20 @@ class Gateway:
                 log.warning("gateway.waits_for_database", problem=error.problem)
             self._stopping.wait(self._retry_seconds)
         return None
+
+
+@contextlib.contextmanager
+def _waking(sock: socket.socket) -> Iterator[None]:
+    """Make the signals write to this socket, whichever thread the kernel gives them to."""
+    sock.setblocking(False)
+    before = {number: signal.signal(number, lambda _number, _frame: None) for number in _SIGNALS}
+    fd = signal.set_wakeup_fd(sock.fileno(), warn_on_full_buffer=False)
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(fd)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _lock(run_dir: Path) -> int:

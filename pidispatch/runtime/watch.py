@@ -66,6 +66,11 @@ def box_state(facts: dict[str, Any]) -> BoxState:
     status = str(state.get("Status") or "")
     code = state.get("ExitCode")
     ended = status in {"exited", "dead"}
+    started = engine_time(state.get("StartedAt"))
+    finished = engine_time(state.get("FinishedAt")) if ended else None
+    if started and finished:
+        # The engine may note the start of a short-lived process after its end (3 ms were seen).
+        finished = max(started, finished)
     return BoxState(
         container_id=str(facts["Id"]),
         name=str(facts.get("Name") or "").removeprefix("/"),
@@ -74,8 +79,8 @@ def box_state(facts: dict[str, Any]) -> BoxState:
         exit_code=code if ended and isinstance(code, int) else None,
         oom_killed=state.get("OOMKilled") is True,
         error=str(state.get("Error") or ""),
-        started_at=engine_time(state.get("StartedAt")),
-        finished_at=engine_time(state.get("FinishedAt")),
+        started_at=started,
+        finished_at=finished,
         labels=dict((facts.get("Config") or {}).get("Labels") or {}),
     )
 

@@ -61,6 +61,7 @@ REFUSED = [
     ("DATABASE_URL", "postgresql://db/"),
     ("DATABASE_URL", "postgresql://db/a/b"),
     ("DATABASE_URL", "postgresql://db:port/r"),
+    ("DATABASE_URL", "postgresql://db:/r"),
     ("DATABASE_URL", "postgresql://db:0/r"),
     ("DATABASE_URL", "postgresql://db:65536/r"),
     ("DATABASE_URL", "postgresql://u:p@w@db/r"),

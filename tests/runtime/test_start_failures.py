@@ -2,12 +2,8 @@
 
 import gc
 import io
-import json
-import socketserver
 import tarfile
-import threading
 import time
-from http.server import BaseHTTPRequestHandler
 
 import pytest
 
@@ -16,6 +12,7 @@ from pidispatch.errors import BoxFault, DiskFull, EngineUnavailable, ImageMissin
 from pidispatch.runtime.docker import DockerBoxes
 from pidispatch.runtime.engine import Engine
 from tests.support.boxes import a_box, eventually
+from tests.support.engines import scripted_engine
 
 
 @pytest.fixture(autouse=True)
@@ -105,47 +102,14 @@ def test_an_engine_that_is_down_is_named(absent_engine):
     assert "the Docker engine does not answer" in str(refusal.value)
 
 
-class FullEngine(BaseHTTPRequestHandler):
-    """A Docker engine whose disk is full."""
-
-    protocol_version = "HTTP/1.1"
-
-    def address_string(self):
-        return "a unix socket"
-
-    def log_message(self, *_):
-        pass
-
-    def answer(self, status, body):
-        text = json.dumps(body).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text)
-
-    def do_GET(self):
-        self.answer(200, {"ApiVersion": "1.41", "MinAPIVersion": "1.12"})
-
-    def do_POST(self):
-        self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        problem = "mkdir /var/lib/docker/overlay2/0123-init: no space left on device"
-        self.answer(500, {"message": problem})
-
-
-class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
-    daemon_threads = True
+NO_SPACE = (500, {"message": "mkdir /var/lib/docker/overlay2/0123-init: no space left on device"})
 
 
 @pytest.fixture
 def full_engine(tmp_path):
-    path = str(tmp_path / "s")
-    with Server(path, FullEngine) as server:
-        threading.Thread(target=server.serve_forever, args=(0.05,)).start()
-        engine = Engine(f"unix://{path}")
+    places = ("/containers/create", f"/containers/{'f' * 64}/start")
+    with scripted_engine(tmp_path / "s", {f"POST {place}": NO_SPACE for place in places}) as engine:
         yield engine
-        engine.api.close()
-        server.shutdown()
 
 
 @pytest.mark.parametrize("act", ["create", "start"])

@@ -1,10 +1,13 @@
 """Read the engine's answers without guessing."""
 
+import json
 from datetime import UTC, datetime
 
 import pytest
 
-from pidispatch.runtime.watch import box_state, engine_time
+from pidispatch.errors import EngineUnavailable
+from pidispatch.runtime.watch import DockerWatch, box_state, engine_time
+from tests.support.engines import scripted_engine
 
 
 @pytest.mark.parametrize(
@@ -38,3 +41,29 @@ def test_the_engines_times_are_aware_utc_or_none(text, time):
 )
 def test_an_exit_code_that_cannot_be_read_is_none_and_never_success(state, code):
     assert box_state({"Id": "f" * 64, "State": state}).exit_code == code
+
+
+def test_a_box_never_ends_before_it_starts():
+    times = {"StartedAt": "2026-02-03T04:05:06.003Z", "FinishedAt": "2026-02-03T04:05:06Z"}
+
+    state = box_state({"Id": "f" * 64, "State": {"Status": "exited", "ExitCode": 0} | times})
+
+    assert state.finished_at == state.started_at
+
+
+def test_a_box_that_runs_has_no_end():
+    times = {"StartedAt": "2026-02-03T04:05:06Z", "FinishedAt": "2026-02-03T04:00:00Z"}
+
+    assert box_state({"Id": "f" * 64, "State": {"Status": "running"} | times}).finished_at is None
+
+
+def test_the_end_of_the_stream_of_deaths_is_no_silence(tmp_path):
+    deaths = [json.dumps({"Action": "die", "Actor": {"ID": name}}).encode() + b"\n" for name in ("a", "b")]
+
+    with scripted_engine(tmp_path / "s", {"GET /events": (200, deaths)}) as engine:
+        told = DockerWatch(engine).deaths("0123abcd")
+        heard = [next(told), next(told)]
+        with pytest.raises(EngineUnavailable):
+            next(told)
+
+    assert heard == ["a", "b"]

@@ -1,0 +1,124 @@
+"""Runs and a ledger kept in memory, with a switch that takes the database away."""
+
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from pidispatch.errors import DatabaseUnavailable
+from pidispatch.ports import CallEnd, Ticket
+
+
+class Switch:
+    """Whether the fake database answers."""
+
+    def __init__(self) -> None:
+        self.away = False
+        self.lock = threading.RLock()
+
+    def check(self) -> None:
+        if self.away:
+            raise DatabaseUnavailable("switched off by the test")
+
+
+@dataclass
+class FakeRun:
+    ticket: Ticket
+    container: str
+    live: bool = True
+    go_given: bool = False
+
+
+class FakeTickets:
+    def __init__(self, switch: Switch) -> None:
+        self.switch = switch
+        self.runs: dict[int, FakeRun] = {}
+        self.reports: dict[tuple[int, int], tuple[dict[str, Any], bool]] = {}
+
+    def add(self, ticket: Ticket, container: str) -> None:
+        self.runs[ticket.run_id] = FakeRun(ticket, container)
+
+    def occupying(self, host: str) -> Sequence[Ticket]:
+        self.switch.check()
+        return [run.ticket for run in self.runs.values() if run.live]
+
+    def ticket(self, run_id: int) -> Ticket | None:
+        self.switch.check()
+        run = self.runs.get(run_id)
+        return run.ticket if run is not None and run.live else None
+
+    def give_go(self, run_id: int, attempt: int, container: str) -> bool:
+        self.switch.check()
+        with self.switch.lock:
+            run = self.runs.get(run_id)
+            if run is None or not run.live or run.go_given or run.ticket.attempt != attempt:
+                return False
+            if len(container) < 12 or not run.container.startswith(container):
+                return False
+            run.go_given = True
+            return True
+
+    def keep_report(self, run_id: int, attempt: int, report: dict[str, Any], *, verified: bool) -> None:
+        self.switch.check()
+        with self.switch.lock:
+            kept = self.reports.get((run_id, attempt))
+            if kept is None or not kept[1]:
+                self.reports[run_id, attempt] = (report, verified)
+
+
+@dataclass
+class FakeCall:
+    call_id: int
+    run_id: int
+    attempt: int
+    provider: str
+    model: str
+    api: str
+    opened_at: datetime
+    state: str = "held"
+    end: CallEnd | None = None
+
+
+class FakeLedger:
+    def __init__(self, switch: Switch, tickets: FakeTickets) -> None:
+        self.switch, self.tickets = switch, tickets
+        self.calls: list[FakeCall] = []
+
+    def open_call(self, run_id: int, attempt: int, *, provider: str, model: str, api: str) -> int | None:
+        self.switch.check()
+        with self.switch.lock:
+            run = self.tickets.runs.get(run_id)
+            if run is None or not run.live or run.ticket.attempt != attempt:
+                return None
+            call = FakeCall(len(self.calls) + 1, run_id, attempt, provider, model, api, datetime.now(UTC))
+            self.calls.append(call)
+            return call.call_id
+
+    def settle_call(self, call_id: int, end: CallEnd) -> None:
+        self.switch.check()
+        with self.switch.lock:
+            call = self.calls[call_id - 1]
+            if call.state == "held":
+                call.state, call.end = "settled", end
+
+    def assume_open(self, host: str, opened_before: datetime) -> int:
+        self.switch.check()
+        with self.switch.lock:
+            open_calls = [
+                call for call in self.calls if call.state == "held" and call.opened_at < opened_before
+            ]
+            for call in open_calls:
+                call.state = "assumed"
+            return len(open_calls)
+
+    def settled(self, count: int = 1, seconds: float = 10.0) -> list[CallEnd]:
+        """The ends of the settled calls, once there are this many."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            ends = [call.end for call in self.calls if call.end is not None]
+            if len(ends) >= count:
+                return ends
+            time.sleep(0.005)
+        raise AssertionError(f"only these calls were settled: {self.calls}")
