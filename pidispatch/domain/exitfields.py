@@ -3,8 +3,8 @@
 Unknown fields are dropped. `None` means that the line did not say; it is never the same as zero.
 """
 
-import math
 import re
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from functools import wraps
@@ -144,7 +144,7 @@ def _count(value: object) -> int:
 def _cost(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise _BrokenRuleError
-    _require(math.isfinite(value) and value >= 0)
+    _require(0 <= value <= sys.float_info.max)
     return float(value)
 
 
