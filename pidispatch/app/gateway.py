@@ -1,9 +1,7 @@
 """Build the gateway process: the only one that reads provider keys."""
 
-import os
-
-from pidispatch.app.places import DOTENV, addresses
-from pidispatch.config import Settings, effective_environment, provider_keys
+from pidispatch.app.places import addresses, environment
+from pidispatch.config import Settings, provider_keys
 from pidispatch.gateway.process import Gateway
 from pidispatch.gateway.providers import KNOWN, Providers, key_names
 from pidispatch.store import schema
@@ -30,5 +28,5 @@ def build_gateway(settings: Settings) -> Gateway:
 
 def _providers(settings: Settings) -> Providers:
     names = {name for provider in (*KNOWN, *settings.upstreams) for name in key_names(provider)}
-    keys = provider_keys(effective_environment(os.environ, DOTENV), names)
+    keys = provider_keys(environment(), names)
     return Providers(keys=keys, upstreams=dict(settings.upstreams), apis=dict(settings.provider_apis))

@@ -1,15 +1,14 @@
 """Find the services of this installation: configured addresses first, then a running `pidispatch up`."""
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pidispatch.config import Settings, load
+from pidispatch.config import Settings, effective_environment, load
 from pidispatch.errors import ConfigurationRefused
 from pidispatch.services.home import Home
 
-DOTENV = Path(".env")  # in the working directory
+ENV_FILE = "PIDISPATCH_ENV_FILE"
 NOBODY_RUNS = (
     "no services: DATABASE_URL and REDIS_URL are not set, and no `pidispatch up` runs in {home}; "
     "run `pidispatch up`, or set both addresses"
@@ -24,9 +23,29 @@ class Addresses:
     redis: str
 
 
-def read_settings(environ: Mapping[str, str] | None = None) -> Settings:
-    """The settings of this process: its environment, and `.env` in its working directory."""
-    return load(os.environ if environ is None else environ, DOTENV)
+def env_file() -> Path | None:
+    """The file beneath the environment: PIDISPATCH_ENV_FILE, else `.env` here, but never one of a repository.
+
+    An agent may have written what lies in a repository; such a file could name another database, or another
+    place for the provider key to go to.
+    """
+    named = os.environ.get(ENV_FILE)
+    if named:
+        return Path(named)
+    here = Path.cwd()
+    if any((folder / ".git").exists() for folder in (here, *here.parents)):
+        return None
+    return here / ".env"
+
+
+def environment() -> dict[str, str]:
+    """The environment of this process with the file beneath it. It holds secrets."""
+    return effective_environment(os.environ, env_file())
+
+
+def read_settings() -> Settings:
+    """The settings of this process. Raises ConfigurationRefused with every problem at once."""
+    return load(os.environ, env_file())
 
 
 def home_of(settings: Settings) -> Home:

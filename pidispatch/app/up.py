@@ -7,14 +7,15 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 
 from pidispatch import shipped
-from pidispatch.app.places import DOTENV, addresses, home_of
-from pidispatch.config import Settings, effective_environment
+from pidispatch.app.places import addresses, environment, home_of
+from pidispatch.config import Settings
 from pidispatch.errors import PidispatchError
 from pidispatch.gateway.client import ControlDoors
 from pidispatch.gateway.control import NAME as CONTROL
 from pidispatch.gateway.providers import KNOWN, key_names
 from pidispatch.runtime.engine import Engine
 from pidispatch.runtime.image import check
+from pidispatch.runtime.imagebase import Base
 from pidispatch.runtime.imagebuild import build
 from pidispatch.services.account import server_account
 from pidispatch.services.embedded import embedded_postgres, embedded_valkey
@@ -81,12 +82,12 @@ def ensure_image(settings: Settings, say: Say) -> None:
     if state.ok:
         return
     if settings.job_image != OWN_IMAGE:
-        say(f"image {settings.job_image}: {state.problem}")
+        say(f"image {settings.job_image}: {'; '.join(state.problems)}")
         return
     build_image(settings, say)
 
 
-def build_image(settings: Settings, say: Say, *, base: str = "auto") -> str:
+def build_image(settings: Settings, say: Say, *, base: Base = "auto") -> str:
     """Build the job image under the configured name; returns its id."""
     return build(
         settings.job_image,
@@ -99,13 +100,13 @@ def build_image(settings: Settings, say: Say, *, base: str = "auto") -> str:
 
 
 def _start_ours(settings: Settings, tree: Tree, database: Database) -> None:
-    environment = effective_environment(os.environ, DOTENV)
+    everything = environment()
     doors = ControlDoors(settings.run_dir / CONTROL)
     hosts = PostgresHosts(database, host=settings.worker_name)
     tree.add(
         "gateway",
         [sys.executable, "-m", "pidispatch.entrypoints.gateway"],
-        environment,
+        everything,
         ready=doors.ready,
         stop_grace=40.0,
         cwd=settings.home,
@@ -114,7 +115,7 @@ def _start_ours(settings: Settings, tree: Tree, database: Database) -> None:
     tree.add(
         "worker",
         worker_command(processes=1, threads=4),
-        without_keys(environment, settings),
+        without_keys(everything, settings),
         ready=lambda: hosts.has_worker_since(began),
         cwd=settings.home,
     )
@@ -128,10 +129,10 @@ def worker_command(*, processes: int, threads: int) -> list[str]:
     ]  # fmt: skip
 
 
-def without_keys(environment: Mapping[str, str], settings: Settings) -> dict[str, str]:
+def without_keys(everything: Mapping[str, str], settings: Settings) -> dict[str, str]:
     """The environment of a worker: provider keys are the gateway's alone."""
     secret = {name for provider in (*KNOWN, *settings.upstreams) for name in key_names(provider)}
-    return {name: value for name, value in environment.items() if name not in secret}
+    return {name: value for name, value in everything.items() if name not in secret}
 
 
 def exec_worker(settings: Settings, *, processes: int, threads: int) -> None:
@@ -139,11 +140,11 @@ def exec_worker(settings: Settings, *, processes: int, threads: int) -> None:
     database = Database(addresses(settings).database, pool_size=1)
     schema.require(database)
     database.close()
-    environment = without_keys(effective_environment(os.environ, DOTENV), settings)
+    kept = without_keys(environment(), settings)
     command = worker_command(processes=processes, threads=threads)
     settings.home.mkdir(parents=True, exist_ok=True)
     os.chdir(settings.home)
-    os.execve(command[0], command, environment)  # noqa: S606 - the same program, no shell
+    os.execve(command[0], command, kept)  # noqa: S606 - the same program, no shell
 
 
 def stop_runs(settings: Settings, database: Database, say: Say) -> None:

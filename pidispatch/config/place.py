@@ -54,6 +54,9 @@ def default_texts(texts: Mapping[str, str], place: Place) -> dict[str, str]:
 
 
 def _run_dir(texts: Mapping[str, str], place: Place, home: str) -> str:
+    # Two homes never share their sockets.
+    if "PIDISPATCH_HOME" in texts:
+        return f"{home}/run"
     # Root first: a service and a login shell of root must meet on one socket, and only the shell has the variable.
     if place.uid == 0:
         return "/run/pidispatch"
