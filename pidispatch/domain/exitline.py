@@ -95,7 +95,7 @@ def _event(line: str) -> dict[str, Any] | None:
         return None
     try:
         event = json.loads(line[start:], parse_int=_number)
-    except (ValueError, RecursionError):
+    except (ValueError, RecursionError):  # a caller may have little stack left; telemetry never stops it
         return None
     return event if isinstance(event, dict) else None
 

@@ -2,6 +2,7 @@
 
 import json
 import mmap
+import sys
 import tracemalloc
 from dataclasses import asdict
 from pathlib import Path
@@ -541,3 +542,20 @@ def test_a_line_as_deep_as_allowed_is_read():
 
 def test_a_line_behind_ten_thousand_open_brackets_is_read():
     assert code_of(b"[" * 10_000 + written(code=3).strip()) == 3
+
+
+def frames_in_use():
+    frame, depth = sys._getframe(), 0
+    while frame:
+        frame, depth = frame.f_back, depth + 1
+    return depth
+
+
+def test_a_caller_with_little_stack_left_gets_nothing_rather_than_an_error():
+    depth = MAX_DEPTH - 1
+    tail = written(code=2) + f'{{"event":"exit","code":0,"x":{"[" * depth}{"]" * depth}}}'.encode()
+
+    def far_down(frames):
+        return code_of(tail) if frames == 0 else far_down(frames - 1)
+
+    assert far_down(sys.getrecursionlimit() - frames_in_use() - 50) == 2

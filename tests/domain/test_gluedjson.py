@@ -140,9 +140,10 @@ HOSTILE = {
 
 @pytest.mark.parametrize("pattern", HOSTILE.values(), ids=HOSTILE)
 @pytest.mark.parametrize("prefix", ["", '{"event":"x","y":', "[", '"'])
-def test_no_line_makes_it_read_a_character_more_than_three_times(prefix, pattern):
+@pytest.mark.parametrize("suffix", ["", "!", '{"event":"x"}', '"'])
+def test_no_line_makes_it_read_a_character_more_than_three_times(prefix, pattern, suffix):
     for size in (2_000, 20_000):
-        line = prefix + pattern * (size // len(pattern))
+        line = prefix + pattern * (size // len(pattern)) + suffix
 
         assert work_on(line) <= 3 * len(line)
 
