@@ -60,6 +60,8 @@ class Gateway:
         self._clock, self._stop_seconds, self._retry_seconds = clock, stop_seconds, retry_seconds
         self._boot = clock()
         self._stopping = threading.Event()
+        # The worker mounts what it is told, and the engine takes absolute paths alone.
+        run_dir = run_dir.absolute()
         check_length(run_dir / NAME)
         own_directory(run_dir, 0o700)
         self._lock = _lock(run_dir)

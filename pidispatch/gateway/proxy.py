@@ -128,10 +128,12 @@ class Proxy:
         return call_id
 
     def _run(self, call: Call, call_id: int) -> None:
-        end = call.meter.end()
+        end: CallEnd | None = None
         try:
             end = self._exchange(call)
         finally:
+            # Also after a fault of our own: what was seen until then is what the call used.
+            end = end or call.meter.end(aborted=True)
             self._settler.settle(call.ticket.run_id, call_id, end)
             log.info(
                 "gateway.call",

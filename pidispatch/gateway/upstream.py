@@ -2,6 +2,7 @@
 
 import contextlib
 import socket
+import ssl
 import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -101,9 +102,9 @@ class _Backend(httpcore2.SyncBackend):
 class _Transport(httpx2.HTTPTransport):
     """httpx2's own, on a pool whose sockets can be reached. No cookies, no redirects, no environment."""
 
-    def __init__(self, backend: httpcore2.NetworkBackend) -> None:
+    def __init__(self, backend: httpcore2.NetworkBackend, trust: ssl.SSLContext) -> None:
         self._pool = httpcore2.ConnectionPool(
-            ssl_context=httpx2.create_ssl_context(trust_env=False),
+            ssl_context=trust,
             max_connections=None,
             max_keepalive_connections=64,
             keepalive_expiry=45.0,
@@ -123,11 +124,12 @@ class Answer:
 
 
 class Upstream:
-    """Warm connections to every provider, usable from any number of threads."""
+    """Warm connections to every provider, usable from any number of threads. `trust`: whose certificates count."""
 
-    def __init__(self) -> None:
+    def __init__(self, trust: ssl.SSLContext | None = None) -> None:
         self._lines = _Lines()
-        self._transport = _Transport(_Backend(self._lines))
+        trust = trust or httpx2.create_ssl_context(trust_env=False)
+        self._transport = _Transport(_Backend(self._lines), trust)
 
     @contextlib.contextmanager
     def post(self, url: str, fields: Fields, body: bytes, line: Line) -> Iterator[Answer]:

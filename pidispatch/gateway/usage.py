@@ -86,7 +86,7 @@ def read_anthropic(tally: Tally, message: dict[str, Any]) -> None:
         tally.failed = True
     elif kind == "message_start":
         _anthropic_usage(tally, _dict(_dict(message.get("message")).get("usage")))
-    elif kind in ("content_block_start", "content_block_delta"):  # noqa: PLR6201 - may be unhashable
+    elif kind in ("content_block_start", "content_block_delta"):
         size = text_size(message.get("delta")) + text_size(message.get("content_block"))
         tally.text += size
         tally.pieces += size > 0

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from pidispatch.gateway.client import ControlDoors
 from pidispatch.gateway.process import Gateway
@@ -13,6 +14,10 @@ from pidispatch.gateway.providers import Providers
 from pidispatch.ports import Ticket
 from tests.gateway.fakes import FakeLedger, FakeTickets, Switch
 from tests.gateway.parts import CONTAINER, KEY, UnixClient
+
+# The machine is shared: how long an example takes says nothing.
+settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("shared")
 
 
 @dataclass

@@ -382,3 +382,14 @@ def test_calls_in_parallel_do_not_mix(make_house, scripted):
 
     assert all(f'"model": "{model}"'.encode() in answers[model] for model in models)
     assert len(house.ledger.settled(12)) == 12
+
+
+def test_a_broken_ledger_lets_no_call_through(make_house, scripted):
+    house = make_house(upstreams(scripted))
+    client = house.client()
+    house.ledger.open_call = None
+
+    with pytest.raises((http.client.HTTPException, ConnectionError)):
+        client.ask("POST", PATHS["scripted"], chat())
+
+    assert scripted.asked == []

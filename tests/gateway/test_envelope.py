@@ -12,6 +12,7 @@ from pidispatch.gateway.envelope import Envelope, NotARequest, read_envelope, wi
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=10,
 )
 WORDS = {"model", "stream", "stream_options"}
 OTHERS = st.dictionaries(st.text().filter(lambda name: name.casefold() not in WORDS), VALUES)

@@ -17,6 +17,7 @@ FIELDS = ("code", "reason", "turns", "truncated", "message", "tokens", "context"
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text() | st.sampled_from(["total", "window"]), inner),
+    max_leaves=10,
 )
 
 

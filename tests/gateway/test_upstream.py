@@ -1,0 +1,136 @@
+"""The way to a provider: over TLS as in production, warm, and cut from another thread."""
+
+import shutil
+import ssl
+import subprocess
+import threading
+
+import pytest
+
+from pidispatch.entrypoints.scripted import ScriptedProvider
+from pidispatch.gateway.upstream import Line, Upstream, UpstreamFailed
+from tests.gateway.parts import ManualUpstream, chat
+
+BODY = str(chat()).replace("'", '"').replace("True", "true").encode()
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory):
+    if shutil.which("openssl") is None:
+        pytest.skip("no openssl to make a certificate with")
+    folder = tmp_path_factory.mktemp("tls")
+    command = (
+        "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout key.pem -out cert.pem"
+    )
+    subject = ["-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
+    subprocess.run([*command.split(), *subject], cwd=folder, check=True, capture_output=True)
+    return folder / "cert.pem", folder / "key.pem"
+
+
+@pytest.fixture
+def tls(certificate):
+    """A scripted provider behind TLS, and what trusts it."""
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(*certificate)
+    with ScriptedProvider() as provider:
+        provider._server.socket = server.wrap_socket(provider._server.socket, server_side=True)
+        provider.secure_url = provider.url.replace("http:", "https:") + "/v1/chat/completions"
+        yield provider, ssl.create_default_context(cafile=certificate[0])
+
+
+def test_a_provider_over_tls_is_streamed(tls):
+    provider, trust = tls
+    upstream = Upstream(trust)
+
+    with upstream.post(provider.secure_url, (), BODY, Line()) as answer:
+        pieces = list(answer.chunks)
+
+    upstream.close()
+    assert answer.status == 200
+    assert b"[DONE]" in b"".join(pieces)
+
+
+def test_a_provider_with_a_certificate_nobody_vouches_for_gets_nothing(tls):
+    provider, _ = tls
+    upstream = Upstream()
+
+    with pytest.raises(UpstreamFailed) as failure, upstream.post(provider.secure_url, (), BODY, Line()):
+        pass
+
+    upstream.close()
+    assert not failure.value.sent
+    assert provider.asked == []
+
+
+def test_a_call_over_tls_can_be_cut_while_it_waits(tls):
+    provider, trust = tls
+    upstream, line, more = Upstream(trust), Line(), threading.Event()
+    provider.pace = lambda number: number < 2 or more.wait(20) or None
+
+    with pytest.raises(UpstreamFailed), upstream.post(provider.secure_url, (), BODY, line) as answer:
+        next(answer.chunks)
+        threading.Timer(0.1, line.cut).start()
+        for _ in answer.chunks:
+            pass
+
+    more.set()
+    upstream.close()
+    assert line.is_cut
+
+
+def test_a_connection_is_used_again():
+    upstream = Upstream()
+    streams = set()
+    with ScriptedProvider() as provider:
+        for _ in range(3):
+            line = Line()
+            with upstream.post(f"{provider.url}/v1/messages", (), BODY, line) as answer:
+                assert b"".join(answer.chunks)
+            streams.add(line._stream)
+        upstream.close()
+
+    assert len(streams) == 1
+
+
+def test_a_late_cut_does_not_hit_the_next_call_on_the_same_connection():
+    upstream, first, second = Upstream(), Line(), Line()
+    with ScriptedProvider() as provider:
+        url = f"{provider.url}/v1/messages"
+        with upstream.post(url, (), BODY, first) as answer:
+            list(answer.chunks)
+        with upstream.post(url, (), BODY, second) as answer:
+            first.cut()
+            pieces = b"".join(answer.chunks)
+        upstream.close()
+
+    assert first._stream is second._stream
+    assert b"message_stop" in pieces
+
+
+def test_a_line_cut_before_the_call_ends_it_at_once():
+    manual, upstream, line = ManualUpstream(), Upstream(), Line()
+    line.cut()
+
+    with pytest.raises(UpstreamFailed), upstream.post(manual.url, (), BODY, line):
+        pass
+
+    upstream.close()
+    manual.close()
+
+
+def test_nothing_is_kept_from_one_answer_to_the_next_request():
+    manual, upstream = ManualUpstream(), Upstream()
+    threading.Thread(
+        target=lambda: (manual.read_request(), manual.send(b"HTTP/1.1 302 Found\r\nlocation: /x\r\nset-cookie: a=b\r\ncontent-length: 0\r\n\r\n"))
+    ).start()  # fmt: skip
+    with upstream.post(manual.url, (), BODY, Line()) as answer:
+        assert list(answer.chunks) == []
+    assert answer.status == 302
+
+    threading.Thread(target=lambda: (manual.read_request(), manual.send(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"))).start()  # fmt: skip
+    with upstream.post(manual.url, (), BODY, Line()) as answer:
+        list(answer.chunks)
+
+    assert b"cookie" not in manual.received.lower()
+    upstream.close()
+    manual.close()
