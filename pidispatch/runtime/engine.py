@@ -40,6 +40,16 @@ _KINDS: tuple[tuple[type[BoxFault], tuple[str, ...]], ...] = (
 )
 
 
+class _Kept:
+    """A thread's client; its connections are closed with the thread, not whenever the collector comes by."""
+
+    def __init__(self, client: docker.APIClient) -> None:
+        self.client, self.process = client, os.getpid()
+
+    def __del__(self) -> None:
+        self.client.close()
+
+
 class Engine:
     """One client per process and thread: docker-py's session is not thread-safe and must not cross a fork.
 
@@ -53,11 +63,14 @@ class Engine:
     @property
     def api(self) -> docker.APIClient:
         """The client of this thread, opened at first use. Raises EngineUnavailable."""
-        if getattr(self._local, "pid", None) != os.getpid():
-            self._local.client = self._open()
-            self._local.pid = os.getpid()
-        client: docker.APIClient = self._local.client
-        return client
+        kept: _Kept | None = getattr(self._local, "kept", None)
+        if kept is None or kept.process != os.getpid():
+            kept = self._local.kept = _Kept(self._open())
+        return kept.client
+
+    def close(self) -> None:
+        """Close this thread's client; the next use opens another."""
+        self._local.__dict__.pop("kept", None)
 
     @contextmanager
     def opened(self, *, timeout: int) -> Iterator[docker.APIClient]:
@@ -109,3 +122,16 @@ def _refusal(what: str, error: docker.errors.APIError) -> PidispatchError:
     if error.status_code in {502, 503, 504}:
         return EngineUnavailable(problem)
     return BoxFault(problem)
+
+
+@contextmanager
+def given_or_own(engine: Engine | None) -> Iterator[Engine]:
+    """The engine given, or one for the length of the block."""
+    if engine is not None:
+        yield engine
+        return
+    own = Engine()
+    try:
+        yield own
+    finally:
+        own.close()

@@ -1,5 +1,6 @@
 """Answer what an image is, and whether it is the one this version would build."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 from docker.errors import ImageNotFound
 
 from pidispatch.ports import ImageFacts
-from pidispatch.runtime.engine import Engine, translated
+from pidispatch.runtime.engine import Engine, given_or_own, translated
 from pidispatch.runtime.imagebuild import build, engine_architecture
 from pidispatch.runtime.imageinputs import (
     CAPABILITIES,
@@ -61,28 +62,32 @@ class ImageCheck:
 
 def check(tag: str, *, image_dir: Path, engine: Engine | None = None) -> ImageCheck:
     """Compare the image with the sources in `image_dir`. Raises EngineUnavailable, ImageBuildFailed."""
-    engine = engine or Engine()
-    way_out = f"run `pidispatch image build` (tag {tag})"
-    facts = DockerImages(engine).facts(tag)
-    if facts is None:
-        return ImageCheck(tag, None, None, (f"the engine has no image {tag}",), way_out)
-    problems = []
+    with given_or_own(engine) as asked:
+        facts = DockerImages(asked).facts(tag)
+        way_out = f"run `pidispatch image build` (tag {tag})"
+        if facts is None:
+            return ImageCheck(tag, None, None, (f"the engine has no image {tag}",), way_out)
+        problems = tuple(_problems(facts, image_dir, asked))
+    return ImageCheck(tag, facts.image_id, facts.labels.get(LABEL_PI), problems, way_out if problems else "")
+
+
+def _problems(facts: ImageFacts, image_dir: Path, engine: Engine) -> Iterator[str]:
     if not facts.runs_here:
-        problems.append(f"it is made for {facts.architecture}, the engine runs another architecture")
+        yield f"it is made for {facts.architecture}, the engine runs another architecture"
     version = facts.labels.get(LABEL_PI)
     if version is None:
-        problems.append(f"it has no label {LABEL_PI}, so it does not say that it keeps the box's contract")
+        yield f"it has no label {LABEL_PI}, so it does not say that it keeps the box's contract"
     missing = set(CAPABILITIES) - set(facts.labels.get(LABEL_CAPABILITIES, "").split(","))
     if missing:
-        problems.append(f"it cannot do: {', '.join(sorted(missing))}")
+        yield f"it cannot do: {', '.join(sorted(missing))}"
     # An image of somebody else's making has no inputs label: it may keep the contract all the same.
-    if LABEL_INPUTS in facts.labels:
-        inputs = read_inputs(image_dir, engine_architecture(engine))
-        if version != inputs.pi_version:
-            problems.append(f"it holds pi {version}, this version of pidispatch uses {inputs.pi_version}")
-        if facts.labels[LABEL_INPUTS] != inputs.digest:
-            problems.append("it was built from other files (runner, packages or locks) than this version's")
-    return ImageCheck(tag, facts.image_id, version, tuple(problems), "" if not problems else way_out)
+    if LABEL_INPUTS not in facts.labels:
+        return
+    inputs = read_inputs(image_dir, engine_architecture(engine))
+    if version != inputs.pi_version:
+        yield f"it holds pi {version}, this version of pidispatch uses {inputs.pi_version}"
+    if facts.labels[LABEL_INPUTS] != inputs.digest:
+        yield "it was built from other files (runner, packages or locks) than this version's"
 
 
 def _inspect(engine: Engine, tag: str) -> dict[str, Any] | None:

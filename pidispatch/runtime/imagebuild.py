@@ -1,5 +1,6 @@
 """Build the job image: base, npm tree, file layout, one `docker build`; do nothing when it is up to date."""
 
+import contextlib
 import io
 import shutil
 import subprocess
@@ -12,7 +13,8 @@ from typing import Any
 
 from docker.errors import ImageNotFound
 
-from pidispatch.runtime.engine import Engine, translated
+from pidispatch.errors import BoxFault
+from pidispatch.runtime.engine import Engine, given_or_own, translated
 from pidispatch.runtime.imagebase import REGISTRY_BASE, Base, choose_base
 from pidispatch.runtime.imageinputs import LABEL_INPUTS, ImageBuildFailed, ImageInputs, read_inputs
 from pidispatch.runtime.imagetree import write_tree
@@ -35,13 +37,21 @@ def build(
     `work_dir` keeps what was fetched, so that a second build needs no network. Raises ImageBuildFailed,
     EngineUnavailable, or a BoxFault of the engine.
     """
-    engine = engine or Engine()
-    inputs = read_inputs(image_dir, engine_architecture(engine))
-    existing = _up_to_date(engine, tag, inputs)
-    if existing is not None:
-        progress(f"{tag} is up to date")
-        return existing
-    say = _timed(progress)
+    with given_or_own(engine) as asked:
+        inputs = read_inputs(image_dir, engine_architecture(asked))
+        earlier, built_from = _earlier(asked, tag)
+        if earlier is not None and built_from == inputs.digest:
+            progress(f"{tag} is up to date")
+            return earlier
+        image_id = _build(asked, tag, inputs, work_dir, base=base, say=_timed(progress))
+        if earlier not in (None, image_id) and built_from is not None:
+            _forget(asked, str(earlier))
+        return image_id
+
+
+def _build(
+    engine: Engine, tag: str, inputs: ImageInputs, work_dir: Path, *, base: Base, say: Callable[[str], None]
+) -> str:
     work_dir.mkdir(parents=True, exist_ok=True)
     chosen = choose_base(engine, inputs, work_dir, say, base)
     node_modules = _npm_tree(work_dir, inputs, say)
@@ -60,14 +70,21 @@ def engine_architecture(engine: Engine) -> str:
         return str(engine.api.version()["Arch"])
 
 
-def _up_to_date(engine: Engine, tag: str, inputs: ImageInputs) -> str | None:
+def _earlier(engine: Engine, tag: str) -> tuple[str | None, str | None]:
+    """The id `tag` names now, and the digest of the inputs it was built from."""
     with translated(f"look for {tag}"):
         try:
             found = engine.api.inspect_image(tag)  # type: ignore[no-untyped-call]
         except ImageNotFound:
-            return None
+            return None, None
     labels = (found.get("Config") or {}).get("Labels") or {}
-    return str(found["Id"]) if labels.get(LABEL_INPUTS) == inputs.digest else None
+    return str(found["Id"]), labels.get(LABEL_INPUTS)
+
+
+def _forget(engine: Engine, image_id: str) -> None:
+    """Remove an image of ours that lost its tag, unless a container or another tag still uses it."""
+    with contextlib.suppress(BoxFault), translated("remove the earlier image"):
+        engine.api.remove_image(image_id)
 
 
 def _npm_tree(work_dir: Path, inputs: ImageInputs, progress: Callable[[str], None]) -> Path:
