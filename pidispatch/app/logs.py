@@ -7,7 +7,10 @@ import structlog
 
 
 def log_json(level: int = logging.INFO) -> None:
-    """Set up structlog for a process of ours."""
+    """Set up structlog for a process of ours, and quiet libraries that report what is no news."""
+    logging.getLogger("alembic").setLevel(logging.WARNING)
+    # A bell that finds nothing to start is the normal end of a bell.
+    logging.getLogger("dramatiq.worker.WorkerThread").setLevel(logging.ERROR)
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,

@@ -2,7 +2,6 @@
 
 import re
 from dataclasses import dataclass
-from typing import assert_never
 
 from pidispatch.domain.run import Outcome, Result
 
@@ -34,6 +33,7 @@ class Evidence:
     report_verified: bool = False
     report_reason: str | None = None
     start_problem: str | None = None
+    oom_killed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,22 +97,24 @@ def _never_started(evidence: Evidence) -> Verdict:
 def _exited(evidence: Evidence) -> Verdict:
     if _provider_failed(evidence) and evidence.charged < MAX_ATTEMPTS:
         return Again("provider-failed", 60)
+    detail = _detail(evidence)
     match evidence.exit_code:
         case None:
             return End(Outcome.FAILED, "unknown", "exit-code-unreadable")
         case 0:
             return _claimed_success(evidence)
-        case 2:
-            label = evidence.report_reason if evidence.report_verified else None
-            return End(
-                Outcome.POLICY, label if label in _POLICY_REASONS else "runner-policy", _detail(evidence)
-            )
         case 1:
-            return End(Outcome.FAILED, "infra", _detail(evidence))
+            return End(Outcome.FAILED, "infra", detail)
+        case 2 if detail in _POLICY_REASONS:
+            return End(Outcome.POLICY, detail)
+        case 2:
+            return End(Outcome.POLICY, "runner-policy", detail)
+        case 137 if evidence.oom_killed:
+            return End(Outcome.FAILED, "oom-killed")
+        case 137 | 143 as code:
+            return End(Outcome.FAILED, "killed", "sigkill" if code == 137 else "sigterm")
         case int():
             return End(Outcome.FAILED, "unknown-exit-code")
-        case _:
-            assert_never(evidence.exit_code)
 
 
 def _claimed_success(evidence: Evidence) -> End:

@@ -1,6 +1,7 @@
 """Finish: from an ended box to the record."""
 
 from collections.abc import Callable
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
@@ -75,7 +76,7 @@ class Finisher:
         facts = self._runs.facts(run.run_id)
         verdict = judge(_evidence(facts, box, tail))
         if self._write(claim, verdict, _box_end(box)):
-            log.info("attempt_over", run=run.public_id, attempt=run.attempt, verdict=str(verdict))
+            log.info("attempt_over", run=run.public_id, attempt=run.attempt, **asdict(verdict))
             self._cleanup.after(run.run_id, facts.container_id, facts.container_name)
             self._cleanup.ring(self._host)
 
@@ -118,6 +119,7 @@ def _evidence(facts: AttemptFacts, box: BoxState | None, tail: bytes) -> Evidenc
         got_go=facts.got_go,
         box_known=box is not None,
         exit_code=exit_code,
+        oom_killed=box is not None and box.oom_killed,
         stop_reason=facts.stop_reason,
         attempt=facts.claim.attempt,
         charged=facts.charged,

@@ -1,0 +1,62 @@
+"""Windows of spend against a slow, obviously right model."""
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pidispatch.domain.limits import (
+    Exceeds,
+    Fits,
+    Period,
+    RunCap,
+    WindowFill,
+    WindowState,
+    decide,
+    global_caps,
+    window_state,
+)
+
+
+@given(st.integers(0, 300), st.integers(1, 250), st.none() | st.integers(1, 99))
+def test_a_window_is_over_above_its_cap_and_held_above_its_band(used, cap, pct):
+    state = window_state(used, cap, pct)
+
+    if used > cap:
+        assert state is WindowState.OVER
+    elif pct is not None and used > int(Fraction(cap * pct, 100)):
+        assert state is WindowState.SOFT_HOLD
+    else:
+        assert state is WindowState.OK
+
+
+@pytest.mark.parametrize(("used", "state"), [(25, WindowState.OK), (26, WindowState.OVER)])
+def test_cap_equality_admits(used, state):
+    assert window_state(used, 25, None) is state
+
+
+def test_the_soft_band_uses_the_floor_and_is_strictly_above_it():
+    assert window_state(5, 7, 80) is WindowState.OK  # floor(5.6) = 5
+    assert window_state(6, 7, 80) is WindowState.SOFT_HOLD
+
+
+def fill(period, used, cap, pct=None):
+    return WindowFill(RunCap("*", period, cap, pct), used)
+
+
+def test_the_worst_window_decides_and_among_equals_the_first():
+    soft_day, over_month = fill(Period.DAY, 9, 10, 80), fill(Period.MONTH, 11, 10)
+
+    assert decide([]) == Fits()
+    assert decide([fill(Period.DAY, 10, 10)]) == Fits()
+    assert decide([soft_day]) == Exceeds("soft-hold", "day-cap")
+    assert decide([soft_day, over_month]) == Exceeds("over-budget", "month-cap")
+    assert decide([fill(Period.WEEK, 11, 10), over_month]) == Exceeds("over-budget", "week-cap")
+
+
+def test_only_caps_that_are_set_make_windows():
+    assert global_caps(daily=25, weekly=None, monthly=100, soft_pct=90) == (
+        RunCap("*", Period.DAY, 25, 90),
+        RunCap("*", Period.MONTH, 100, 90),
+    )

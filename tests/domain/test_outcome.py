@@ -1,0 +1,87 @@
+"""How an attempt is judged: what is certain first, the exit code last."""
+
+from dataclasses import replace
+
+import pytest
+
+from pidispatch.domain.outcome import Again, End, Evidence, judge
+from pidispatch.domain.run import Outcome, Result
+
+RAN = Evidence(
+    got_go=True,
+    box_known=True,
+    exit_code=0,
+    stop_reason=None,
+    attempt=1,
+    charged=1,
+    last_status=200,
+    billed=3,
+    report_expected=True,
+    report_verified=True,
+    report_reason="completed",
+)
+SILENT = replace(RAN, got_go=False, charged=0, billed=0, last_status=None, report_verified=False, report_reason=None)
+
+
+@pytest.mark.parametrize(
+    ("change", "verdict"),
+    [
+        ({}, End(Outcome.COMPLETED, "completed", result=Result.DONE_UNVERIFIED)),
+        ({"report_verified": False}, End(Outcome.FAILED, "report-unverified")),
+        (
+            {"report_verified": False, "report_expected": False},
+            End(Outcome.COMPLETED, "completed", result=Result.DONE_UNVERIFIED),
+        ),
+        ({"exit_code": 1, "report_reason": "error"}, End(Outcome.FAILED, "infra", "error")),
+        ({"exit_code": 2, "report_reason": "turn_budget"}, End(Outcome.POLICY, "runner-policy", "turn-budget")),
+        ({"exit_code": 2, "report_reason": "cost-cap"}, End(Outcome.POLICY, "cost-cap")),
+        ({"exit_code": 2, "report_verified": False}, End(Outcome.POLICY, "runner-policy")),
+        ({"exit_code": 2, "report_reason": "No Word!"}, End(Outcome.POLICY, "runner-policy")),
+        ({"exit_code": 3}, End(Outcome.FAILED, "unknown-exit-code")),
+        ({"exit_code": None}, End(Outcome.FAILED, "unknown", "exit-code-unreadable")),
+        ({"exit_code": 137}, End(Outcome.FAILED, "killed", "sigkill")),
+        ({"exit_code": 137, "oom_killed": True}, End(Outcome.FAILED, "oom-killed")),
+        ({"exit_code": 0, "oom_killed": True}, End(Outcome.COMPLETED, "completed", result=Result.DONE_UNVERIFIED)),
+        ({"exit_code": 143}, End(Outcome.FAILED, "killed", "sigterm")),
+        ({"box_known": False, "exit_code": None}, End(Outcome.FAILED, "lost")),
+        ({"stop_reason": "operator-cancel"}, End(Outcome.POLICY, "operator-cancel")),
+        ({"stop_reason": "deadline", "exit_code": 143}, End(Outcome.POLICY, "worker-abort", "deadline")),
+        ({"stop_reason": "shutdown", "box_known": False}, End(Outcome.POLICY, "worker-abort", "shutdown")),
+    ],
+)
+def test_an_attempt_that_got_its_go_is_judged_by_what_is_certain(change, verdict):
+    assert judge(replace(RAN, **change)) == verdict
+
+
+def test_a_provider_that_failed_without_a_billed_call_is_worth_one_more_attempt():
+    failed = replace(RAN, exit_code=1, last_status=503, billed=0)
+
+    assert judge(failed) == Again("provider-failed", 60)
+    assert judge(replace(failed, last_status=0)) == Again("provider-failed", 60)
+    assert judge(replace(failed, last_status=429)) == Again("provider-failed", 60)
+    assert judge(replace(failed, charged=2)) == End(Outcome.FAILED, "infra", "completed")
+    assert judge(replace(failed, billed=1)) == End(Outcome.FAILED, "infra", "completed")
+    assert judge(replace(failed, last_status=401)) == End(Outcome.FAILED, "infra", "completed")
+
+
+def test_an_exit_code_alone_never_brings_a_second_attempt():
+    for code in range(256):
+        assert isinstance(judge(replace(RAN, exit_code=code)), End)
+
+
+def test_a_box_that_never_got_its_go_starts_again_but_not_for_ever():
+    assert judge(SILENT) == Again("never-started", 5)
+    assert judge(replace(SILENT, box_known=False, exit_code=None)) == Again("never-started", 5)
+    assert judge(replace(SILENT, attempt=4)) == End(Outcome.FAILED, "container-never-started", "too-many-starts")
+
+
+def test_a_problem_of_the_image_is_told_at_once():
+    verdict = judge(replace(SILENT, exit_code=127, start_problem="entrypoint-missing"))
+
+    assert verdict == End(Outcome.FAILED, "container-never-started", "entrypoint-missing")
+
+
+def test_a_forged_report_reason_cannot_choose_a_label():
+    forged = replace(RAN, exit_code=2, report_verified=False, report_reason="cost-cap")
+
+    assert judge(forged) == End(Outcome.POLICY, "runner-policy")

@@ -1,0 +1,66 @@
+"""What the reconciler does, as a table over row, box and time."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from pidispatch.domain.reconcile import Action, Box, act
+from pidispatch.domain.run import Occupant, State
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+RUNNING = Occupant(
+    run_id=1,
+    public_id="local-1",
+    state=State.RUNNING,
+    attempt=1,
+    epoch=4,
+    container_id="c1",
+    worker="h1:1",
+    worker_beat=NOW - timedelta(seconds=1),
+    state_since=NOW - timedelta(seconds=5),
+    go_at=NOW - timedelta(seconds=4),
+    deadline_at=NOW + timedelta(minutes=30),
+    stop_reason=None,
+)
+NO_GO = replace(RUNNING, go_at=None, deadline_at=None)
+PREPARING = replace(NO_GO, state=State.PREPARING, container_id=None)
+SILENT = NOW - timedelta(seconds=16)
+CREATED, ALIVE, ENDED = Box(ended=False, running=False), Box(ended=False, running=True), Box(ended=True, running=False)
+
+
+@pytest.mark.parametrize(
+    ("run", "box", "action"),
+    [
+        (RUNNING, ALIVE, Action.WAIT),
+        (RUNNING, ENDED, Action.FINISH),
+        (RUNNING, None, Action.LOST),
+        (replace(RUNNING, deadline_at=NOW), ALIVE, Action.STOP),
+        (replace(RUNNING, deadline_at=NOW), ENDED, Action.FINISH),
+        (replace(RUNNING, stop_reason="operator-cancel"), ALIVE, Action.STOP),
+        (replace(RUNNING, worker_beat=SILENT), ALIVE, Action.WAIT),
+        (replace(RUNNING, worker_beat=None), ALIVE, Action.WAIT),
+        (replace(RUNNING, state=State.STOPPING), ALIVE, Action.STOP),
+        (replace(RUNNING, state=State.STOPPING), ENDED, Action.FINISH),
+        (replace(RUNNING, state=State.STOPPING), None, Action.LOST),
+        (replace(RUNNING, state=State.FINISHING), None, Action.FINISH),
+        (replace(RUNNING, state=State.FINISHING), ENDED, Action.FINISH),
+        (NO_GO, ALIVE, Action.WAIT),
+        (NO_GO, CREATED, Action.WAIT),
+        (NO_GO, None, Action.NEVER_STARTED),
+        (NO_GO, ENDED, Action.FINISH),
+        (replace(NO_GO, worker_beat=SILENT), CREATED, Action.NEVER_STARTED),
+        (replace(NO_GO, worker_beat=SILENT), ALIVE, Action.WAIT),
+        (replace(NO_GO, state_since=NOW - timedelta(seconds=91)), ALIVE, Action.NEVER_STARTED),
+        (replace(NO_GO, state_since=NOW - timedelta(seconds=91)), CREATED, Action.NEVER_STARTED),
+        (PREPARING, None, Action.WAIT),
+        (replace(PREPARING, worker_beat=SILENT), None, Action.NEVER_STARTED),
+        (replace(PREPARING, worker_beat=None), None, Action.NEVER_STARTED),
+        (replace(PREPARING, state_since=NOW - timedelta(seconds=301)), None, Action.NEVER_STARTED),
+        (replace(PREPARING, stop_reason="operator-cancel"), None, Action.NEVER_STARTED),
+        (replace(PREPARING, state=State.ADMITTED, worker_beat=SILENT), None, Action.NEVER_STARTED),
+        (replace(PREPARING, state=State.ADMITTED), None, Action.WAIT),
+    ],
+)
+def test_the_table(run, box, action):
+    assert act(run, box, NOW) is action
