@@ -52,6 +52,6 @@ class OutOfReach(ConfigurationRefused):
         self.wanted, self.barrier, self.user = wanted, barrier, user
         problem = (
             f"user {user}, who runs the servers, cannot reach {wanted}: {barrier} may not be entered by others; "
-            "choose a PIDISPATCH_HOME outside it, such as /var/lib/pidispatch"
+            "allow that (chmod o+x), or choose a PIDISPATCH_HOME outside it, such as /var/lib/pidispatch"
         )
         super().__init__([problem])

@@ -65,7 +65,7 @@ class Home:
         return self.root / "services.json"
 
     def prepare(self, account: Account | None = None) -> None:
-        """Make the directories, never touching the mode of one that is not ours.
+        """Make the directories; one that already holds something keeps its mode.
 
         Raises PathTooLong, OutOfReach (naming the directory in the way of `account`), ConfigurationRefused.
         """
@@ -80,30 +80,17 @@ class Home:
         # Servers of another user walk through these three, and cannot list them.
         mode = 0o700 if account is None else 0o711
         for directory in (self.root, self.root / "data", self.run):
-            self._own(directory, mode)
+            _make(directory, mode)
             require_reach(directory / "inside", account)
-        self._own(self.logs, 0o700)
-
-    def _own(self, directory: Path, mode: int) -> None:
-        if directory.exists() and not self._ours(directory):
-            return
-        directory.mkdir(parents=True, exist_ok=True)
-        directory.chmod(mode)
-
-    def _ours(self, directory: Path) -> bool:
-        """Below the root everything is; the root and the run directory when new, or marked by our lock."""
-        if directory.stat().st_uid != os.geteuid():
-            return False
-        if directory.parent == self.root or (directory / "lock").exists():
-            return True
-        return not any(directory.iterdir())
+        _make(self.logs, 0o700)
 
     @contextlib.contextmanager
-    def lock(self) -> Iterator[None]:
-        """Be the only one that runs this home, and this run directory; raises AlreadyRunning with the other's pid."""
-        for directory in (self.root, self.run):
-            if not directory.exists():
-                directory.mkdir(mode=0o700, parents=True)
+    def lock(self, account: Account | None = None) -> Iterator[None]:
+        """Prepare, and be the only one that runs this home and this run directory.
+
+        Raises AlreadyRunning with the other's pid, and what `prepare` raises.
+        """
+        self.prepare(account)
         with _held(self.lock_file, self.root), _held(self.run / "lock", self.run):
             try:
                 yield
@@ -141,6 +128,13 @@ class Home:
         finally:
             os.close(descriptor)
         return 0
+
+
+def _make(directory: Path, mode: int) -> None:
+    """A directory of somebody's files may be a home as well, such as /root: its mode is none of our business."""
+    directory.mkdir(parents=True, exist_ok=True)
+    if directory.stat().st_uid == os.geteuid() and not any(directory.iterdir()):
+        directory.chmod(mode)
 
 
 @contextlib.contextmanager

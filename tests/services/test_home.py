@@ -130,8 +130,8 @@ def test_an_ordinary_users_home_is_private(short_directory):
 @needs_root
 def test_a_home_is_opened_just_enough_for_the_servers_user(short_directory, account):
     home = Home(short_directory / "home", short_directory / "run")
-    with home.lock():
-        home.prepare(account)
+    with home.lock(account):
+        pass
 
     assert [mode(path) for path in (home.root, home.root / "data", home.run, home.logs)] == [
         0o711,
@@ -161,10 +161,24 @@ def test_a_directory_with_other_peoples_files_is_not_taken_for_a_home(short_dire
     mine.mkdir(mode=0o700)
     (mine / "letter").write_text("private")
 
-    with pytest.raises(OutOfReach):
-        Home(mine, short_directory / "run").prepare(account)
+    with pytest.raises(OutOfReach), Home(mine, short_directory / "run").lock(account):
+        pass
 
     assert mode(mine) == 0o700
+
+
+def test_a_home_among_other_files_keeps_its_mode_at_every_start(short_directory):
+    mine = short_directory / "mine"
+    mine.mkdir()
+    mine.chmod(0o755)
+    (mine / "letter").touch()
+    home = Home(mine, short_directory / "run")
+
+    for _ in range(2):
+        with home.lock():
+            pass
+
+    assert mode(mine) == 0o755
 
 
 @needs_root

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from pidispatch.services import child
+from pidispatch.services.embedded import embedded_valkey
 from pidispatch.services.faults import ServiceFailed
 from pidispatch.services.program import Backoff
 from pidispatch.services.supervisor import Died, Tree
@@ -146,6 +147,20 @@ def test_the_death_of_a_child_that_is_not_restarted_ends_the_tree(tree):
     tree.add("once", shell("sleep 0.3; exit 7"), {}, ready=lambda: True, restart=False)
 
     assert tree.run() == Died("once", 7)
+
+
+def test_the_death_of_a_server_ends_the_tree_and_stops_the_others(home, account):
+    valkey = embedded_valkey(home, account)
+    with Tree(home.logs) as tree:
+        tree.adopt(valkey)
+        other = tree.add("other", shell("sleep 60"), {}, ready=lambda: True)
+        pid = other.pid
+        os.kill(valkey.pid, signal.SIGKILL)
+
+        ending = tree.run()
+
+    assert ending == Died("valkey", -signal.SIGKILL)
+    assert gone(pid)
 
 
 def test_a_program_that_dies_is_started_again_after_a_pause(tree, tmp_path, lines):
