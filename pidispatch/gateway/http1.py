@@ -16,6 +16,7 @@ IDLE_SECONDS = 75.0
 HEAD_SECONDS = 30.0
 BODY_SECONDS = 120.0
 WRITE_SECONDS = 300.0
+LINGER_SECONDS = 3.0
 
 _REQUEST_LINE = re.compile(rb"([A-Z]{1,16}) (/[\x21-\x7e]{0,8191}) HTTP/1\.1")
 _FIELD = re.compile(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]{1,256}):[ \t]*([\x09\x20-\x7e\x80-\xff]*?)[ \t]*")
@@ -209,6 +210,16 @@ class Wire:
         self.start(status, tuple(fields))
         if data:
             self._send(data)
+
+    def linger(self) -> None:
+        """Say that we are done, and read on for a moment: a peer still sending its refused body sees the answer."""
+        deadline = time.monotonic() + LINGER_SECONDS
+        with contextlib.suppress(OSError):
+            self.sock.shutdown(socket.SHUT_WR)
+            while (remaining := deadline - time.monotonic()) > 0:
+                self.sock.settimeout(remaining)
+                if not self.sock.recv(256 * 1024):
+                    return
 
     def hang_up(self) -> None:
         """End both directions at once; a thread blocked on this connection returns. Callable from any thread."""

@@ -158,6 +158,7 @@ class Listener:
         except Refused as refusal:
             wire.keep_alive = False
             wire.answer(refusal.status, problem("invalid_request_error", f"pidispatch: {refusal.problem}"))
+            wire.linger()
 
     @contextlib.contextmanager
     def _working(self, wire: Wire) -> Iterator[None]:

@@ -1,5 +1,6 @@
 """Small builders: a client on a unix socket, bodies of both APIs, an upstream that a test drives byte by byte."""
 
+import contextlib
 import http.client
 import json
 import socket
@@ -64,7 +65,8 @@ class ManualUpstream:
         self.received = b""
         self._accepted = threading.Event()
         self._sock: socket.socket | None = None
-        threading.Thread(target=self._take, daemon=True).start()
+        self._thread = threading.Thread(target=self._take, daemon=True)
+        self._thread.start()
 
     def _take(self) -> None:
         try:
@@ -104,6 +106,9 @@ class ManualUpstream:
             return True
 
     def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
         self._listener.close()
         if self._sock is not None:
             self._sock.close()
