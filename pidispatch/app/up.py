@@ -20,7 +20,7 @@ from pidispatch.runtime.imagebuild import build
 from pidispatch.services.account import server_account
 from pidispatch.services.embedded import embedded_postgres, embedded_valkey
 from pidispatch.services.home import Home
-from pidispatch.services.supervisor import Asked, Died, Tree
+from pidispatch.services.supervisor import Asked, Died, StopAsked, Tree
 from pidispatch.store import schema
 from pidispatch.store.database import Database
 from pidispatch.store.hosts import PostgresHosts
@@ -40,22 +40,35 @@ def run_up(settings: Settings, *, detach_runs: bool, say: Say) -> None:
     """Return when asked to stop and everything has stopped. Raises AlreadyRunning, ServiceFailed, UpFailed."""
     began = time.monotonic()
     home = home_of(settings)
-    with home.lock():
-        home.prepare(server_account())
-        with Tree(home.logs, echo=say) as tree:
+    try:
+        with home.lock(server_account()), Tree(home.logs, echo=_without_servers(say)) as tree:
             _start_services(settings, home, tree, say)
             database = Database(addresses(settings).database, pool_size=2, application="pidispatch up")
             schema.upgrade(database, progress=say)
             ensure_image(settings, say)
             _start_ours(settings, tree, database)
             say(f"ready in {time.monotonic() - began:.1f} s; Ctrl-C stops")
-            match tree.run():
-                case Asked() if not detach_runs:
-                    stop_runs(settings, database, say)
-                case Asked():
-                    say("running boxes are left to the next `pidispatch up`")
-                case Died(name, status):
-                    raise UpFailed(f"{name} died with status {status}; see {home.logs / name}.log")
+            _end(tree.run(), settings, database, detach_runs=detach_runs, say=say)
+            say("stopping")
+    except StopAsked:
+        say("stopped before everything had started")
+
+
+def _end(
+    ending: Asked | Died, settings: Settings, database: Database, *, detach_runs: bool, say: Say
+) -> None:
+    match ending:
+        case Asked() if not detach_runs:
+            stop_runs(settings, database, say)
+        case Asked():
+            say("running boxes are left to the next `pidispatch up`")
+        case Died(name, status):
+            raise UpFailed(f"{name} died with status {status}; see {home_of(settings).logs / name}.log")
+
+
+def _without_servers(say: Say) -> Say:
+    """What the database servers log stays in their files; a person wants to see the gateway and the worker."""
+    return lambda line: None if line.startswith(("postgres", "valkey")) else say(line)
 
 
 def _start_services(settings: Settings, home: Home, tree: Tree, say: Say) -> None:

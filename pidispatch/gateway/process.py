@@ -21,7 +21,7 @@ from pidispatch.gateway.keys import load_secret
 from pidispatch.gateway.providers import Providers
 from pidispatch.gateway.proxy import HOLD_SECONDS, Proxy
 from pidispatch.gateway.settling import Settler
-from pidispatch.gateway.sockets import check_length, own_directory
+from pidispatch.gateway.sockets import check_length, shared_directory
 from pidispatch.ports import CallLedger, Clock, Tickets
 
 STOP_SECONDS = 30.0
@@ -63,7 +63,7 @@ class Gateway:
         # The worker mounts what it is told, and the engine takes absolute paths alone.
         run_dir = run_dir.absolute()
         check_length(run_dir / NAME)
-        own_directory(run_dir, 0o700)
+        shared_directory(run_dir)
         self._lock = _lock(run_dir)
         secret = load_secret(secret_file)
         self._departures = Departures()

@@ -45,6 +45,20 @@ def own_directory(path: Path, mode: int) -> None:
         path.chmod(mode)
 
 
+def shared_directory(path: Path) -> None:
+    """Make `path` a directory of ours that others can neither list nor write.
+
+    One that exists keeps its mode: an embedded server of another user may have to walk through it.
+    """
+    with contextlib.suppress(FileExistsError):
+        path.mkdir(0o700)
+    found = path.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+        raise ConfigurationRefused([f"{path} is not a directory of user {os.geteuid()}"])
+    if found.st_mode & 0o066:
+        raise ConfigurationRefused([f"{path} is open to others: chmod 0711 {path}"])
+
+
 def peer_uid(sock: socket.socket) -> int:
     """The uid of the process that connected, from the kernel."""
     _, uid, _ = struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))

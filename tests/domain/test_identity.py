@@ -19,7 +19,14 @@ def test_the_same_words_within_one_minute_are_one_run():
 
 
 def test_anything_else_that_differs_is_another_run():
-    ids = {an_id(), an_id(folder=b"/s"), an_id(task=b"u"), an_id(flow="f"), an_id(model="m"), an_id(provider="m")}
+    ids = {
+        an_id(),
+        an_id(folder=b"/s"),
+        an_id(task=b"u"),
+        an_id(flow="f"),
+        an_id(model="m"),
+        an_id(provider="m"),
+    }
 
     assert len(ids) == 6
 

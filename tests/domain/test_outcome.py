@@ -20,7 +20,9 @@ RAN = Evidence(
     report_verified=True,
     report_reason="completed",
 )
-SILENT = replace(RAN, got_go=False, charged=0, billed=0, last_status=None, report_verified=False, report_reason=None)
+SILENT = replace(
+    RAN, got_go=False, charged=0, billed=0, last_status=None, report_verified=False, report_reason=None
+)
 
 
 @pytest.mark.parametrize(
@@ -33,7 +35,10 @@ SILENT = replace(RAN, got_go=False, charged=0, billed=0, last_status=None, repor
             End(Outcome.COMPLETED, "completed", result=Result.DONE_UNVERIFIED),
         ),
         ({"exit_code": 1, "report_reason": "error"}, End(Outcome.FAILED, "infra", "error")),
-        ({"exit_code": 2, "report_reason": "turn_budget"}, End(Outcome.POLICY, "runner-policy", "turn-budget")),
+        (
+            {"exit_code": 2, "report_reason": "turn_budget"},
+            End(Outcome.POLICY, "runner-policy", "turn-budget"),
+        ),
         ({"exit_code": 2, "report_reason": "cost-cap"}, End(Outcome.POLICY, "cost-cap")),
         ({"exit_code": 2, "report_verified": False}, End(Outcome.POLICY, "runner-policy")),
         ({"exit_code": 2, "report_reason": "No Word!"}, End(Outcome.POLICY, "runner-policy")),
@@ -41,7 +46,10 @@ SILENT = replace(RAN, got_go=False, charged=0, billed=0, last_status=None, repor
         ({"exit_code": None}, End(Outcome.FAILED, "unknown", "exit-code-unreadable")),
         ({"exit_code": 137}, End(Outcome.FAILED, "killed", "sigkill")),
         ({"exit_code": 137, "oom_killed": True}, End(Outcome.FAILED, "oom-killed")),
-        ({"exit_code": 0, "oom_killed": True}, End(Outcome.COMPLETED, "completed", result=Result.DONE_UNVERIFIED)),
+        (
+            {"exit_code": 0, "oom_killed": True},
+            End(Outcome.COMPLETED, "completed", result=Result.DONE_UNVERIFIED),
+        ),
         ({"exit_code": 143}, End(Outcome.FAILED, "killed", "sigterm")),
         ({"box_known": False, "exit_code": None}, End(Outcome.FAILED, "lost")),
         ({"stop_reason": "operator-cancel"}, End(Outcome.POLICY, "operator-cancel")),
@@ -72,7 +80,9 @@ def test_an_exit_code_alone_never_brings_a_second_attempt():
 def test_a_box_that_never_got_its_go_starts_again_but_not_for_ever():
     assert judge(SILENT) == Again("never-started", 5)
     assert judge(replace(SILENT, box_known=False, exit_code=None)) == Again("never-started", 5)
-    assert judge(replace(SILENT, attempt=4)) == End(Outcome.FAILED, "container-never-started", "too-many-starts")
+    assert judge(replace(SILENT, attempt=4)) == End(
+        Outcome.FAILED, "container-never-started", "too-many-starts"
+    )
 
 
 def test_a_problem_of_the_image_is_told_at_once():

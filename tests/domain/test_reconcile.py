@@ -26,7 +26,11 @@ RUNNING = Occupant(
 NO_GO = replace(RUNNING, go_at=None, deadline_at=None)
 PREPARING = replace(NO_GO, state=State.PREPARING, container_id=None)
 SILENT = NOW - timedelta(seconds=16)
-CREATED, ALIVE, ENDED = Box(ended=False, running=False), Box(ended=False, running=True), Box(ended=True, running=False)
+CREATED, ALIVE, ENDED = (
+    Box(ended=False, running=False),
+    Box(ended=False, running=True),
+    Box(ended=True, running=False),
+)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,9 @@ def test_a_long_task_is_cut_on_a_character_boundary(character, shift):
 
     assert TASK_LIMIT - 4 < len(kept) <= TASK_LIMIT
     kept.decode()  # no character was broken
-    assert task_text(kept, len(task)).endswith(f"[The task was cut here: {len(kept)} of {len(task)} bytes.]\n")
+    assert task_text(kept, len(task)).endswith(
+        f"[The task was cut here: {len(kept)} of {len(task)} bytes.]\n"
+    )
 
 
 def test_a_task_within_the_limit_is_untouched():
