@@ -15,6 +15,10 @@ ON CONFLICT (name) DO UPDATE SET capacity = excluded.capacity, heartbeat_at = cl
   engine_id = coalesce(excluded.engine_id, hosts.engine_id)
 RETURNING installation
 """)
+KNOW_HOST = text("""
+INSERT INTO hosts (name, capacity) VALUES (:name, 1) ON CONFLICT (name) DO UPDATE SET name = excluded.name
+RETURNING installation
+""")
 REGISTER_WORKER = text("""
 INSERT INTO workers (id, host, pid, version) VALUES (:id, :host, :pid, :version)
 ON CONFLICT (id) DO UPDATE SET heartbeat_at = clock_timestamp()
@@ -74,6 +78,12 @@ class PostgresHosts:
             )
             connection.execute(FORGET_WORKERS, {"host": self._host})
         return installation
+
+    def installation(self) -> str:
+        """This host's 8 hex digits; the row is made if no worker ever registered."""
+        with self._database.transaction() as connection:
+            found: str = connection.execute(KNOW_HOST, {"name": self._host}).scalar_one()
+            return found
 
     def beat(self, worker: str) -> None:
         with self._database.transaction() as connection:

@@ -2,7 +2,7 @@
 
 import typer
 
-from pidispatch.entrypoints.cli import up
+from pidispatch.entrypoints.cli import demo, up
 
 cli = typer.Typer(
     name="pidispatch",
@@ -13,3 +13,4 @@ cli = typer.Typer(
 )
 cli.command()(up.up)
 cli.command()(up.worker)
+cli.command()(demo.demo)
