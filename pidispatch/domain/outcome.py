@@ -56,6 +56,10 @@ class Again:
 
 Verdict = End | Again
 
+_SIGNALS = {
+    137: End(Outcome.FAILED, "killed", "sigkill"),
+    143: End(Outcome.FAILED, "killed", "sigterm"),
+}
 _WORD = re.compile(r"[a-z][a-z0-9-]{0,63}")
 _POLICY_REASONS = frozenset(
     {
@@ -71,7 +75,7 @@ _POLICY_REASONS = frozenset(
 def judge(evidence: Evidence) -> Verdict:
     """The first thing that is certain decides; the exit code comes last, since the agent can choose it."""
     if evidence.stop_reason is not None:
-        return _stopped(evidence, evidence.stop_reason)
+        return _stopped(evidence.stop_reason)
     if not evidence.got_go:
         return _never_started(evidence)
     if not evidence.box_known:
@@ -79,7 +83,7 @@ def judge(evidence: Evidence) -> Verdict:
     return _exited(evidence)
 
 
-def _stopped(evidence: Evidence, stop_reason: str) -> End:
+def _stopped(stop_reason: str) -> End:
     reason = "operator-cancel" if stop_reason == "operator-cancel" else "worker-abort"
     why = None if reason == stop_reason else stop_reason
     return End(Outcome.POLICY, reason, why)
@@ -97,24 +101,25 @@ def _never_started(evidence: Evidence) -> Verdict:
 def _exited(evidence: Evidence) -> Verdict:
     if _provider_failed(evidence) and evidence.charged < MAX_ATTEMPTS:
         return Again("provider-failed", 60)
-    detail = _detail(evidence)
     match evidence.exit_code:
         case None:
             return End(Outcome.FAILED, "unknown", "exit-code-unreadable")
         case 0:
             return _claimed_success(evidence)
         case 1:
-            return End(Outcome.FAILED, "infra", detail)
-        case 2 if detail in _POLICY_REASONS:
-            return End(Outcome.POLICY, detail)
+            return End(Outcome.FAILED, "infra", _detail(evidence))
         case 2:
-            return End(Outcome.POLICY, "runner-policy", detail)
+            return _policy_stop(_detail(evidence))
         case 137 if evidence.oom_killed:
             return End(Outcome.FAILED, "oom-killed")
-        case 137 | 143 as code:
-            return End(Outcome.FAILED, "killed", "sigkill" if code == 137 else "sigterm")
-        case int():
-            return End(Outcome.FAILED, "unknown-exit-code")
+        case code:
+            return _SIGNALS.get(code, End(Outcome.FAILED, "unknown-exit-code"))
+
+
+def _policy_stop(detail: str | None) -> End:
+    if detail in _POLICY_REASONS:
+        return End(Outcome.POLICY, detail)
+    return End(Outcome.POLICY, "runner-policy", detail)
 
 
 def _claimed_success(evidence: Evidence) -> End:

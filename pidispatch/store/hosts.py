@@ -80,7 +80,7 @@ class PostgresHosts:
         return installation
 
     def installation(self) -> str:
-        """This host's 8 hex digits; the row is made if no worker ever registered."""
+        """The 8 hex digits of this host; the row is made if no worker ever registered."""
         with self._database.transaction() as connection:
             found: str = connection.execute(KNOW_HOST, {"name": self._host}).scalar_one()
             return found
