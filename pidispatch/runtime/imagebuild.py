@@ -16,8 +16,14 @@ from docker.errors import ImageNotFound
 from pidispatch.errors import BoxFault
 from pidispatch.runtime.engine import Engine, given_or_own, translated
 from pidispatch.runtime.imagebase import REGISTRY_BASE, Base, choose_base
-from pidispatch.runtime.imageinputs import LABEL_INPUTS, ImageBuildFailed, ImageInputs, read_inputs
-from pidispatch.runtime.imagetree import write_tree
+from pidispatch.runtime.imageinputs import (
+    LABEL_INPUTS,
+    PI_PACKAGE,
+    ImageBuildFailed,
+    ImageInputs,
+    read_inputs,
+)
+from pidispatch.runtime.imagetree import PI_MODULES, write_tree
 
 _BUILD_SECONDS = 900
 _CONTEXT = ("Dockerfile", "packages.txt", "install-packages.sh")
@@ -109,7 +115,7 @@ def _prune(work_dir: Path, inputs: ImageInputs) -> None:
 
 
 def _npm_tree(work_dir: Path, inputs: ImageInputs, progress: Callable[[str], None]) -> Path:
-    """The `node_modules` of the lock, installed once for each lock."""
+    """What the image needs of the lock's `node_modules`, installed once for each lock."""
     kept = work_dir / f"node_modules-{inputs.npm_digest}"
     if kept.exists():
         return kept
@@ -131,7 +137,11 @@ def _npm_tree(work_dir: Path, inputs: ImageInputs, progress: Callable[[str], Non
         modules = Path(scratch, "node_modules")
         if not (modules / inputs.node_package / "bin/node").exists():
             raise ImageBuildFailed(f"npm did not install {inputs.node_package}: another architecture?")
-        modules.rename(kept)
+        chosen = Path(scratch, "chosen")
+        for name in (PI_PACKAGE, inputs.node_package, *PI_MODULES):
+            (chosen / name).parent.mkdir(parents=True, exist_ok=True)
+            (modules / name).rename(chosen / name)
+        chosen.rename(kept)
     return kept
 
 
