@@ -10,11 +10,11 @@ The rows, each knowing only those below it:
 
     entrypoints   one process or one screen each; no decisions
     actors        what `dramatiq` loads; the only module that acts at import
-    upkeep        the reconciler: a thread of every worker process
     app           the one place that joins things
+    upkeep        the reconciler: a thread of every worker process
     ingest, admit, execute                                    the flows: way in, the gate, way out
     config, queue, runtime, gateway, store, services, demo    one adapter each, one library each; neighbours are strangers
-    ports         what the flows need from outside
+    ports         what the flows need from outside            shipped  where the migrations and the image's files lie
     domain        decisions: pure functions over values
     errors        what can go wrong, with its exit code
 

@@ -28,15 +28,15 @@ _CONFIG = re.compile(
 def decide(folded: Folded, how: str, stderr: str = "") -> Verdict:
     """The first that fits wins. pi's own exit code says nothing: it is 0 even when the provider failed.
 
-    `how` is settled, handled, ended (pi's output ended by itself), deadline or terminated; `stderr` is what pi
-    said last.
+    `how` is settled, handled, ended (pi's output ended by itself), unguarded, deadline or terminated; `stderr` is
+    what pi said last.
     """
     if how == "terminated":
         return Verdict(TERMINATED, "terminated")
     if folded.limit is not None:
         return Verdict(POLICY, "turn_budget" if folded.limit == "max_turns" else "token_budget")
-    if how == "deadline":
-        return Verdict(INFRA, "deadline")
+    if how in ("deadline", "unguarded"):
+        return Verdict(INFRA, "deadline" if how == "deadline" else "guard-failed")
     if folded.prompt_error is not None:
         return _refused_start(folded.prompt_error)
     return _gone(folded, stderr) if how == "ended" else _settled(folded)

@@ -22,7 +22,7 @@ class Answer(NamedTuple):
     body: bytes
 
 
-class NoGo(Exception):  # noqa: N818
+class NoGo(Exception):
     """The gateway did not let the run go; says its word for why."""
 
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from . import exitline
 from .command import pi_command, pi_env, pi_version, read_prompt, session_size
-from .decide import NO_GO, POLICY, TERMINATED, Verdict, decide
+from .decide import INFRA, NO_GO, POLICY, TERMINATED, Verdict, decide
 from .fold import START, Folded, step
 from .forward import PORT, Forwarder
 from .gate import GO_SECONDS, REPORT_SECONDS, NoGo, ask_go, send_report
@@ -65,15 +65,17 @@ def run(env: Mapping[str, str], places: Places) -> int:
         settings = parse(env)
         Forwarder(settings.gate, port=places.port)
         key = ask_go(settings.gate, settings.attempt, socket.gethostname(), seconds=places.go_seconds)
+        return Run(settings, places, env, key).finish()
     except ConfigError as error:
         return _without_go(job_id, Verdict(POLICY, "config", str(error)))
     except NoGo as error:
         return _without_go(job_id, Verdict(NO_GO, "no-go", str(error)))
     except OSError as error:
-        return _without_go(job_id, Verdict(1, "infra", f"cannot listen on port {places.port}: {error}"))
+        return _without_go(job_id, Verdict(INFRA, "infra", f"cannot listen on port {places.port}: {error}"))
     except Terminated:
         return _without_go(job_id, Verdict(TERMINATED, "terminated"))
-    return Run(settings, places, env, key).finish()
+    except Exception as error:  # noqa: BLE001 - a fault of ours still ends with a line that names it
+        return _without_go(job_id, Verdict(INFRA, "infra", repr(error)))
 
 
 def _without_go(job_id: str, verdict: Verdict) -> int:
@@ -112,14 +114,14 @@ class Run:
             how = "terminated"
         except OSError as error:
             _ignore_signals()
-            return self._say(Verdict(1, "infra", str(error)), REPORT_SECONDS)
+            return self._say(Verdict(INFRA, "infra", str(error)), REPORT_SECONDS)
         self._end_pi(how)
         words = self._pi.last_words() if self._pi and how == "ended" else ""
         verdict = decide(self.folded, how, words)
         return self._say(verdict, _LAST_REPORT_SECONDS if how == "terminated" else REPORT_SECONDS)
 
     def _drive(self) -> str:
-        """How it ended: settled, handled, ended or deadline."""
+        """How it ended: settled, handled, ended, unguarded or deadline."""
         prompt = read_prompt(self._places.job)
         pi = self._pi = self._start_pi()
         pi.deadline = time.monotonic() + self._settings.deadline + self._places.grace
@@ -130,6 +132,8 @@ class Run:
                 self._note(event)
                 if how == "ended" and (found := self._ended_by(event)) is not None:
                     how = found
+                    if how == "unguarded":
+                        break
                     pi.deadline = time.monotonic() + _STATS_SECONDS
                     pi.send({"id": "stats", "type": "get_session_stats"})
                 elif how != "ended" and event.get("id") == "stats":
@@ -145,6 +149,9 @@ class Run:
         return Pi(command, env=pi_env(self._env, cache), cwd=self._places.cwd)
 
     def _ended_by(self, event: dict[str, Any]) -> str | None:
+        # guard.mjs is the only extension. Without it a run has no limits in here, so the run ends.
+        if event.get("type") == "extension_error" or self.folded.turns > self._settings.max_turns:
+            return "unguarded"
         if event.get("type") == "agent_settled":
             return "settled"
         if self.folded.handled or self.folded.prompt_error is not None:
@@ -179,7 +186,7 @@ class Run:
             return
         if how == "terminated":
             self._pi.terminate()
-        elif how == "deadline":
+        elif how in ("deadline", "unguarded"):
             self._pi.kill()
         else:
             self._pi.close()

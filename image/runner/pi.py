@@ -26,7 +26,7 @@ _SKIPPED = tuple(
 )
 
 
-class DeadlinePassed(Exception):  # noqa: N818
+class DeadlinePassed(Exception):
     """The time given to `records` is over."""
 
 

@@ -3,11 +3,12 @@
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime
 
 from pidispatch import shipped
-from pidispatch.app.places import addresses, environment, home_of
+from pidispatch.app.places import Addresses, addresses, environment, home_of
 from pidispatch.config import Settings
 from pidispatch.errors import PidispatchError
 from pidispatch.gateway.client import ControlDoors
@@ -38,20 +39,34 @@ class UpFailed(PidispatchError):
 
 def run_up(settings: Settings, *, detach_runs: bool, say: Say) -> None:
     """Return when asked to stop and everything has stopped. Raises AlreadyRunning, ServiceFailed, UpFailed."""
-    began = time.monotonic()
-    home = home_of(settings)
     try:
-        with home.lock(server_account()), Tree(home.logs, echo=_without_servers(say)) as tree:
-            _start_services(settings, home, tree, say)
-            database = Database(addresses(settings).database, pool_size=2, application="pidispatch up")
-            schema.upgrade(database, progress=say)
-            ensure_image(settings, say)
-            _start_ours(settings, tree, database)
-            say(f"ready in {time.monotonic() - began:.1f} s; Ctrl-C stops")
+        with running(settings, environment(), say) as (tree, database):
+            say("Ctrl-C stops")
             _end(tree.run(), settings, database, detach_runs=detach_runs, say=say)
             say("stopping")
     except StopAsked:
         say("stopped before everything had started")
+
+
+@contextmanager
+def running(
+    settings: Settings, everything: Mapping[str, str], say: Say, *, echo: bool = True
+) -> Iterator[tuple[Tree, Database]]:
+    """Services, schema, image, gateway and worker, for as long as the block lasts; from the main thread only.
+
+    `everything` is the environment of the children, with secrets; `echo` shows what they log.
+    """
+    began = time.monotonic()
+    home = home_of(settings)
+    with home.lock(server_account()), Tree(home.logs, echo=_without_servers(say) if echo else None) as tree:
+        where = _start_services(settings, home, tree, say)
+        database = Database(where.database, pool_size=2, application="pidispatch up")
+        schema.upgrade(database, progress=say)
+        ensure_image(settings, say)
+        _start_ours(settings, everything, tree, database)
+        say(f"ready in {time.monotonic() - began:.1f} s")
+        yield tree, database
+        database.close()
 
 
 def _end(
@@ -71,7 +86,7 @@ def _without_servers(say: Say) -> Say:
     return lambda line: None if line.startswith(("postgres", "valkey")) else say(line)
 
 
-def _start_services(settings: Settings, home: Home, tree: Tree, say: Say) -> None:
+def _start_services(settings: Settings, home: Home, tree: Tree, say: Say) -> Addresses:
     """Configured addresses are used as they are; only what has none is started here."""
     account = server_account()
     redis = settings.broker_url.get_secret_value() if settings.broker_url else None
@@ -87,6 +102,7 @@ def _start_services(settings: Settings, home: Home, tree: Tree, say: Say) -> Non
         tree.adopt(postgres)
         database = postgres.url()
     home.publish(database=database, redis=redis)
+    return Addresses(database, redis)
 
 
 def ensure_image(settings: Settings, say: Say) -> None:
@@ -112,8 +128,7 @@ def build_image(settings: Settings, say: Say, *, base: Base = "auto") -> str:
     )
 
 
-def _start_ours(settings: Settings, tree: Tree, database: Database) -> None:
-    everything = environment()
+def _start_ours(settings: Settings, everything: Mapping[str, str], tree: Tree, database: Database) -> None:
     doors = ControlDoors(settings.run_dir / CONTROL)
     hosts = PostgresHosts(database, host=settings.worker_name)
     tree.add(

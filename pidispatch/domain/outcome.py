@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pidispatch.domain.run import Outcome, Result
 
 NO_GO = 97  # the runner's exit code when the gateway gave no go
-NEVER_STARTED = (125, 126, 127)
 MAX_ATTEMPTS = 2  # attempts that got their go
 MAX_STARTS = 4  # attempts of any kind, so that a broken host cannot start one run for ever
 REPORT_CAPABILITY = "report"  # the image label that promises a signed report
@@ -56,6 +55,11 @@ class Again:
 
 Verdict = End | Again
 
+_SIGNALS = {
+    137: End(Outcome.FAILED, "killed", "sigkill"),
+    143: End(Outcome.FAILED, "killed", "sigterm"),
+}
+_WORTH_A_START = (None, NO_GO, 137, 143)
 _WORD = re.compile(r"[a-z][a-z0-9-]{0,63}")
 _POLICY_REASONS = frozenset(
     {
@@ -71,7 +75,7 @@ _POLICY_REASONS = frozenset(
 def judge(evidence: Evidence) -> Verdict:
     """The first thing that is certain decides; the exit code comes last, since the agent can choose it."""
     if evidence.stop_reason is not None:
-        return _stopped(evidence, evidence.stop_reason)
+        return _stopped(evidence.stop_reason)
     if not evidence.got_go:
         return _never_started(evidence)
     if not evidence.box_known:
@@ -79,16 +83,18 @@ def judge(evidence: Evidence) -> Verdict:
     return _exited(evidence)
 
 
-def _stopped(evidence: Evidence, stop_reason: str) -> End:
+def _stopped(stop_reason: str) -> End:
     reason = "operator-cancel" if stop_reason == "operator-cancel" else "worker-abort"
     why = None if reason == stop_reason else stop_reason
     return End(Outcome.POLICY, reason, why)
 
 
 def _never_started(evidence: Evidence) -> Verdict:
-    """A problem of the image or disk comes again; a box that vanished before its go is worth another start."""
+    """A problem of the image comes again; a box that was refused its go, killed or lost is worth another start."""
     if evidence.start_problem is not None:
         return End(Outcome.FAILED, "container-never-started", evidence.start_problem)
+    if evidence.exit_code not in _WORTH_A_START:
+        return End(Outcome.FAILED, "container-never-started", "exited-early")
     if evidence.attempt >= MAX_STARTS:
         return End(Outcome.FAILED, "container-never-started", "too-many-starts")
     return Again("never-started", 5)
@@ -97,24 +103,25 @@ def _never_started(evidence: Evidence) -> Verdict:
 def _exited(evidence: Evidence) -> Verdict:
     if _provider_failed(evidence) and evidence.charged < MAX_ATTEMPTS:
         return Again("provider-failed", 60)
-    detail = _detail(evidence)
     match evidence.exit_code:
         case None:
             return End(Outcome.FAILED, "unknown", "exit-code-unreadable")
         case 0:
             return _claimed_success(evidence)
         case 1:
-            return End(Outcome.FAILED, "infra", detail)
-        case 2 if detail in _POLICY_REASONS:
-            return End(Outcome.POLICY, detail)
+            return End(Outcome.FAILED, "infra", _detail(evidence))
         case 2:
-            return End(Outcome.POLICY, "runner-policy", detail)
+            return _policy_stop(_detail(evidence))
         case 137 if evidence.oom_killed:
             return End(Outcome.FAILED, "oom-killed")
-        case 137 | 143 as code:
-            return End(Outcome.FAILED, "killed", "sigkill" if code == 137 else "sigterm")
-        case int():
-            return End(Outcome.FAILED, "unknown-exit-code")
+        case code:
+            return _SIGNALS.get(code, End(Outcome.FAILED, "unknown-exit-code"))
+
+
+def _policy_stop(detail: str | None) -> End:
+    if detail in _POLICY_REASONS:
+        return End(Outcome.POLICY, detail)
+    return End(Outcome.POLICY, "runner-policy", detail)
 
 
 def _claimed_success(evidence: Evidence) -> End:

@@ -16,8 +16,14 @@ from docker.errors import ImageNotFound
 from pidispatch.errors import BoxFault
 from pidispatch.runtime.engine import Engine, given_or_own, translated
 from pidispatch.runtime.imagebase import REGISTRY_BASE, Base, choose_base
-from pidispatch.runtime.imageinputs import LABEL_INPUTS, ImageBuildFailed, ImageInputs, read_inputs
-from pidispatch.runtime.imagetree import write_tree
+from pidispatch.runtime.imageinputs import (
+    LABEL_INPUTS,
+    PI_PACKAGE,
+    ImageBuildFailed,
+    ImageInputs,
+    read_inputs,
+)
+from pidispatch.runtime.imagetree import PI_MODULES, write_tree
 
 _BUILD_SECONDS = 900
 _CONTEXT = ("Dockerfile", "packages.txt", "install-packages.sh")
@@ -37,16 +43,26 @@ def build(
     `work_dir` keeps what was fetched, so that a second build needs no network. Raises ImageBuildFailed,
     EngineUnavailable, or a BoxFault of the engine.
     """
-    with given_or_own(engine) as asked:
-        inputs = read_inputs(image_dir, engine_architecture(asked))
-        earlier, built_from = _earlier(asked, tag)
-        if earlier is not None and built_from == inputs.digest:
-            progress(f"{tag} is up to date")
-            return earlier
-        image_id = _build(asked, tag, inputs, work_dir, base=base, say=_timed(progress))
-        if earlier not in (None, image_id) and built_from is not None:
-            _forget(asked, str(earlier))
-        return image_id
+    try:
+        with given_or_own(engine) as asked:
+            return _built(asked, tag, image_dir, work_dir, base=base, progress=progress)
+    except OSError as error:
+        raise ImageBuildFailed(str(error)) from error
+
+
+def _built(
+    engine: Engine, tag: str, image_dir: Path, work_dir: Path, *, base: Base, progress: Callable[[str], None]
+) -> str:
+    inputs = read_inputs(image_dir, engine_architecture(engine))
+    earlier, built_from = _earlier(engine, tag)
+    if earlier is not None and built_from == inputs.digest:
+        progress(f"{tag} is up to date")
+        return earlier
+    image_id = _build(engine, tag, inputs, work_dir, base=base, say=_timed(progress))
+    if earlier not in (None, image_id) and built_from is not None:
+        _forget(engine, str(earlier))
+    _prune(work_dir, inputs)
+    return image_id
 
 
 def _build(
@@ -87,11 +103,22 @@ def _forget(engine: Engine, image_id: str) -> None:
         engine.api.remove_image(image_id)
 
 
+def _prune(work_dir: Path, inputs: ImageInputs) -> None:
+    """Forget what earlier locks and package lists needed."""
+    kept = {f"node_modules-{inputs.npm_digest}", f"base-{inputs.base_digest}.tar"}
+    for pattern in ("node_modules-*", "base-*.tar"):
+        for found in work_dir.glob(pattern):
+            if found.is_dir() and found.name not in kept:
+                shutil.rmtree(found, ignore_errors=True)
+            elif found.name not in kept:
+                found.unlink(missing_ok=True)
+
+
 def _npm_tree(work_dir: Path, inputs: ImageInputs, progress: Callable[[str], None]) -> Path:
-    """The `node_modules` of the lock, installed once for each lock."""
-    home = work_dir / f"npm-{inputs.npm_digest}"
-    if home.exists():
-        return home / "node_modules"
+    """What the image needs of the lock's `node_modules`, installed once for each lock."""
+    kept = work_dir / f"node_modules-{inputs.npm_digest}"
+    if kept.exists():
+        return kept
     if shutil.which("npm") is None:
         raise ImageBuildFailed("npm is missing", way_out="run `apt-get install npm`")
     progress(f"fetching pi {inputs.pi_version} and node with npm")
@@ -110,9 +137,12 @@ def _npm_tree(work_dir: Path, inputs: ImageInputs, progress: Callable[[str], Non
         modules = Path(scratch, "node_modules")
         if not (modules / inputs.node_package / "bin/node").exists():
             raise ImageBuildFailed(f"npm did not install {inputs.node_package}: another architecture?")
-        home.mkdir()
-        modules.rename(home / "node_modules")
-    return home / "node_modules"
+        chosen = Path(scratch, "chosen")
+        for name in (PI_PACKAGE, inputs.node_package, *PI_MODULES):
+            (chosen / name).parent.mkdir(parents=True, exist_ok=True)
+            (modules / name).rename(chosen / name)
+        chosen.rename(kept)
+    return kept
 
 
 def _write_context(target: Path, inputs: ImageInputs, node_modules: Path, scratch: Path) -> None:

@@ -18,7 +18,7 @@ _LAYOUT = "1"  # part of the hash: raise it when imagetree.py lays files out dif
 _NODE_ARCHITECTURES = {"amd64": "x64", "arm64": "arm64"}
 
 
-class ImageBuildFailed(PidispatchError):  # noqa: N818
+class ImageBuildFailed(PidispatchError):
     """The job image could not be built here. `way_out` says what a person can do."""
 
     def __init__(self, problem: str, *, way_out: str = "") -> None:

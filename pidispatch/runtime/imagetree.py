@@ -13,7 +13,7 @@ PI = f"{HOME}/pi"
 
 # pi's command line is one bundle, but it loads these at run time; without jiti no extension loads.
 _PI_PARTS = ("package.json", "dist/bundle", "dist/modes/interactive/theme", "dist/core/export-html")
-_PI_MODULES = ("quickjs-wasi", "jiti", "@silvia-odwyer/photon-node")
+PI_MODULES = ("quickjs-wasi", "jiti", "@silvia-odwyer/photon-node")
 
 # Mount points exist already, since the box's root is read-only; any uid may write where no mount comes.
 _DIRECTORIES = {
@@ -60,7 +60,7 @@ def _files(inputs: ImageInputs, node_modules: Path) -> Iterator[tuple[str, Path,
         for source in _walk(package / part):
             name = source.relative_to(package).as_posix()
             yield f"{PI}/{name}", source, name == "dist/bundle/cli.js"
-    for module in _PI_MODULES:
+    for module in PI_MODULES:
         for source in _walk(node_modules / module):
             yield f"{PI}/node_modules/{source.relative_to(node_modules).as_posix()}", source, False
 

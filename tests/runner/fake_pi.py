@@ -5,7 +5,7 @@
 MODE: normal; huge (a line of 2 MB in between); flood (a line of 40 MB); deaf (reads nothing, says nothing);
 hang (stops after the first turn until SIGTERM, then says `aborted`); die (says why on stderr, exits 1);
 cut (its output ends in the middle of a line); noise (lines that are no records in between); ask (a question
-first, then waits for the answer); refuse (refuses the prompt).
+first, then waits for the answer); refuse (refuses the prompt); unguarded (says that an extension failed, runs on).
 """
 
 import json
@@ -80,6 +80,8 @@ def main():
 
 def replay(stream, mode):
     signal.signal(signal.SIGTERM, aborted)
+    if mode == "unguarded":
+        say(type="extension_error", extensionPath="guard.mjs", error="boom")
     if mode == "ask":
         say(type="extension_ui_request", id="q1", method="input")
         assert read_command() == {"type": "extension_ui_response", "id": "q1", "cancelled": True}

@@ -39,7 +39,8 @@ ENV = {
 class FakeGateway:
     """Answers /go and /report from lists (the last entry repeats); keeps every request.
 
-    An answer is (status, body) or None: hang up without a word. Anything but POST /go and /report is echoed.
+    An answer is (status, body) or None: hang up without a word. Other paths go to `provider`: (path, body) to
+    the bytes of an event stream.
     """
 
     def __init__(self):
@@ -48,6 +49,7 @@ class FakeGateway:
         self.go = [(200, {"go": True, "key": KEY})]
         self.report = [(204, None)]
         self.requests = []
+        self.provider = lambda _path, body: json.dumps({"echo": len(body)}).encode()
 
     def __enter__(self):
         self.open()
@@ -76,6 +78,9 @@ class FakeGateway:
                 pass
 
         self.server = Server(self.path, Handler)
+        # As in a box: any uid inside may come through.
+        Path(self.directory).chmod(0o711)
+        Path(self.path).chmod(0o666)
         threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
 
     def shut(self):
@@ -95,15 +100,17 @@ class FakeGateway:
         self.requests.append((handler.path, dict(handler.headers), body))
         answers = {"/go": self.go, "/report": self.report}.get(handler.path)
         if answers is None:
-            answer = (200, {"echo": len(body)})
-        else:
-            answer = answers.pop(0) if len(answers) > 1 else answers[0]
-        handler.close_connection = True
-        if answer is None:
+            self._send(handler, 200, self.provider(handler.path, body))
             return
-        status, value = answer
-        raw = json.dumps(value).encode() if value is not None else b""
+        answer = answers.pop(0) if len(answers) > 1 else answers[0]
+        handler.close_connection = True
+        if answer is not None:
+            self._send(handler, answer[0], b"" if answer[1] is None else json.dumps(answer[1]).encode())
+
+    def _send(self, handler, status, raw):
+        handler.close_connection = True
         handler.send_response(status)
+        handler.send_header("Content-Type", "text/event-stream")
         handler.send_header("Content-Length", str(len(raw)))
         handler.end_headers()
         handler.wfile.write(raw)

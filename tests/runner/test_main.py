@@ -57,6 +57,7 @@ def test_a_run_asks_for_its_go_drives_pi_and_reports(tmp_path, gateway):
         ("happy", "noise", (0, "completed")),
         ("happy", "ask", (0, "completed")),
         ("happy", "die", (2, "config")),
+        ("happy", "unguarded", (1, "guard-failed")),
         ("happy", "refuse", (2, "config")),
     ],
 )
@@ -138,6 +139,16 @@ def test_a_refused_report_changes_nothing_about_the_end(tmp_path, gateway):
 
     assert Box(tmp_path, gateway).end()[0] == 0
     assert gateway.paths().count("/report") == 1
+
+
+def test_a_pi_that_goes_past_its_turns_is_ended(tmp_path, gateway):
+    code, line = Box(tmp_path, gateway, env={"PI_MAX_TURNS": "3"}).end()
+
+    assert (code, line["reason"], line["turns"]) == (1, "guard-failed", 4)
+
+
+def test_the_last_allowed_turn_may_finish_the_task(tmp_path, gateway):
+    assert Box(tmp_path, gateway, env={"PI_MAX_TURNS": "4"}).end()[0] == 0
 
 
 def test_sigterm_ends_pi_and_says_what_was_spent(tmp_path, gateway):

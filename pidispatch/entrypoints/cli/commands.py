@@ -2,7 +2,7 @@
 
 import typer
 
-from pidispatch.entrypoints.cli import config, db, image, logs, run, runs, status, up
+from pidispatch.entrypoints.cli import config, db, demo, image, logs, run, runs, status, up
 
 cli = typer.Typer(
     name="pidispatch",
@@ -13,6 +13,7 @@ cli = typer.Typer(
 )
 cli.command()(up.up)
 cli.command()(up.worker)
+cli.command()(demo.demo)
 cli.command()(run.run)
 cli.command()(runs.runs)
 cli.command()(runs.show)

@@ -1,0 +1,78 @@
+"""`demo`: one real run, start to record, with a scripted provider in place of a paid one."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pidispatch.entrypoints.cli.output import err, out, plain
+
+TASK = "Change the greeting in hello.txt to `hello pidispatch`, and add a file of your own."
+RECORD = "select public_id, outcome, turns, tokens_total, exit_code from run_history order by ended_at desc limit 3"
+KEPT = ("PATH", "PYTHONPATH", "LANG", "LC_ALL", "TERM", "TMPDIR", "DOCKER_HOST", "COLUMNS", "NO_COLOR")
+
+
+def demo(
+    api: Annotated[
+        str, typer.Option(help="The provider's wire API: openai-completions or anthropic-messages.")
+    ] = "openai-completions",
+) -> None:
+    """Run pi once in a real box on a sample repository and show the diff, the record and the SQL."""
+    from pidispatch.app.places import read_settings
+    from pidispatch.app.sample import changes, make_sample
+    from pidispatch.app.up import running
+    from pidispatch.config import load
+    from pidispatch.entrypoints.scripted import ScriptedProvider
+
+    if api not in {"openai-completions", "anthropic-messages"}:
+        raise typer.BadParameter("want openai-completions or anthropic-messages", param_hint="--api")
+    home = read_settings().home / "demo"
+    with ScriptedProvider() as provider:
+        environment = _environment(home, provider.url, api)
+        settings = load(environment, None)
+        with running(settings, environment, _say, echo=False) as (_, database):
+            sample, first = make_sample(settings)
+            _say(f"a sample repository: {sample}")
+            _show(["run", str(sample), "--task", TASK, "--wait"], environment)
+            out.print("\n# what changed, asked of git in a box")
+            out.print(plain(changes(settings, database, sample, first)))
+            _show(["runs", "--limit", "3"], environment)
+            _show(["db", "psql", "-c", RECORD], environment)
+            owner = (sample / "hello.txt").stat().st_uid
+            out.print(
+                f"hello.txt now belongs to user {owner}, as before: {(sample / 'hello.txt').read_text()!r}"
+            )
+    _say(f"everything is stopped; `PIDISPATCH_HOME={home} pidispatch up` opens this home again")
+
+
+def _environment(home: Path, url: str, api: str) -> dict[str, str]:
+    """Nothing of the operator's own set-up: no key, no database, no cap but the defaults."""
+    return {
+        **{name: os.environ[name] for name in KEPT if name in os.environ},
+        "HOME": os.environ.get("HOME", "/"),
+        "PIDISPATCH_HOME": str(home),
+        "PI_PROVIDER": "scripted",
+        "PI_MODEL": "happy",
+        "PIDISPATCH_UPSTREAM_SCRIPTED": url + ("/v1" if api == "openai-completions" else ""),
+        "PIDISPATCH_PROVIDER_API_SCRIPTED": api,
+        "SCRIPTED_API_KEY": "a-key-that-stays-in-the-gateway",
+        "PI_DAILY_CAP": "1000",
+    }
+
+
+def _show(arguments: list[str], environment: Mapping[str, str]) -> None:
+    """Run one command as a person would, and show it."""
+    shown = " ".join(f"'{word}'" if " " in word else word for word in arguments)
+    out.print(f"\n$ pidispatch {plain(shown)}")
+    sys.stdout.flush()
+    subprocess.run(
+        [sys.executable, "-m", "pidispatch", *arguments], env=dict(environment), cwd="/", check=True
+    )
+
+
+def _say(line: str) -> None:
+    err.print(plain(line))

@@ -1,0 +1,213 @@
+"""A worker's flows joined on a real Postgres, with fakes below the other ports."""
+
+from dataclasses import dataclass, field
+
+from sqlalchemy import text
+
+from pidispatch.admit import AdmissionGate, Defaults
+from pidispatch.errors import EngineUnavailable, FolderRefused, GatewayUnavailable
+from pidispatch.execute.cleanup import Cleanup
+from pidispatch.execute.finish import Finisher
+from pidispatch.execute.launch import BoxLimits, Launcher
+from pidispatch.ports import ImageFacts, JobPaths, LocalFolder, ProviderFacts
+from pidispatch.store.admission import PostgresAdmissions
+from pidispatch.store.calls import PostgresCallLedger, PostgresTickets
+from pidispatch.store.database import Database
+from pidispatch.store.endings import PostgresEndings
+from pidispatch.store.hosts import PostgresHosts
+from pidispatch.store.runs import PostgresRuns
+from pidispatch.upkeep.orphans import Orphans
+from pidispatch.upkeep.reconciler import Reconciler
+from tests.fakes.boxes import FakeBoxes
+from tests.store.builders import HOST, WORKER, some_caps
+
+INSTALLATION = "0badcafe"
+IMAGE = "pi-job:latest"
+
+
+@dataclass
+class FakeImages:
+    facts_by_tag: dict[str, ImageFacts] = field(
+        default_factory=lambda: {IMAGE: ImageFacts("sha256:1", {}, "amd64", runs_here=True)}
+    )
+    down: bool = False
+
+    def facts(self, tag):
+        if self.down:
+            raise EngineUnavailable("down")
+        return self.facts_by_tag.get(tag)
+
+    def engine_id(self):
+        return "ENGINE"
+
+
+@dataclass
+class FakeDoors:
+    providers: dict[str, ProviderFacts] = field(
+        default_factory=lambda: {
+            "scripted": ProviderFacts("scripted", "openai-completions", known_to_pi=False, credential=True)
+        }
+    )
+    down: bool = False
+    opened: set[int] = field(default_factory=set)
+    directories: set[int] = field(default_factory=set)
+
+    def _answer(self):
+        if self.down:
+            raise GatewayUnavailable("down")
+
+    def open(self, run_id):
+        self._answer()
+        self.opened.add(run_id)
+        self.directories.add(run_id)
+        return f"/run/g/{run_id}"
+
+    def close(self, run_id):
+        self._answer()
+        self.opened.discard(run_id)
+
+    def remove(self, run_id):
+        self._answer()
+        self.directories.discard(run_id)
+
+    def provider(self, name):
+        self._answer()
+        return self.providers.get(name)
+
+
+@dataclass
+class FakeFiles:
+    kept: dict[str, dict[str, bytes]] = field(default_factory=dict)
+
+    def prepare(self, name, files, *, uid, gid):
+        self.kept[name] = dict(files)
+        return JobPaths(f"/jobs/{name}/job", f"/jobs/{name}/outbox")
+
+    def remove(self, name):
+        self.kept.pop(name, None)
+
+    def leftovers(self):
+        return sorted(self.kept)
+
+
+@dataclass
+class FakeBell:
+    starts: int = 0
+    finishes: list[int] = field(default_factory=list)
+    waiting: int = 0
+
+    def ring_start(self, host, times=1):
+        self.starts += times
+
+    def ring_finish(self, host, run_id):
+        self.finishes.append(run_id)
+
+    def pending(self, host):
+        return self.waiting
+
+
+class Site:
+    """One host: `admit()`, `start(claim)`, `finish(run)`, `look()`, and everything they touched."""
+
+    def __init__(self, database: Database, capacity: int = 3) -> None:
+        self.database = database
+        self.hosts = PostgresHosts(database, host=HOST)
+        self.hosts.register(worker=WORKER, pid=1, version="0", capacity=capacity, engine_id="ENGINE")
+        self.boxes, self.images, self.doors = FakeBoxes(), FakeImages(), FakeDoors()
+        self.files, self.bell = FakeFiles(), FakeBell()
+        self.runs, self.endings = PostgresRuns(database), PostgresEndings(database)
+        self.tickets, self.ledger = PostgresTickets(database, timeout=60), PostgresCallLedger(database)
+        self.refused_folders: dict[bytes, str] = {}
+        cleanup = Cleanup(boxes=self.boxes, doors=self.doors, files=self.files, bell=self.bell)
+        self.gate = AdmissionGate(
+            host=HOST,
+            admissions=PostgresAdmissions(database, host=HOST, worker=WORKER),
+            images=self.images,
+            doors=self.doors,
+            open_folder=self.open_folder,
+            defaults=Defaults("scripted", "happy", IMAGE, 30, None),
+            caps=some_caps(),
+        )
+        self.launcher = Launcher(
+            host=HOST,
+            installation=INSTALLATION,
+            runs=self.runs,
+            endings=self.endings,
+            boxes=self.boxes,
+            doors=self.doors,
+            files=self.files,
+            open_folder=self.open_folder,
+            cleanup=cleanup,
+            limits=BoxLimits(1 << 30, 1.0, 60),
+        )
+        self.finisher = Finisher(
+            host=HOST,
+            runs=self.runs,
+            occupants=self.runs,
+            endings=self.endings,
+            reports=self.tickets,
+            boxes=self.boxes,
+            watch=self.boxes,
+            doors=self.doors,
+            cleanup=cleanup,
+            clock=self.now,
+        )
+        self.offset = "0 seconds"
+        self.reconciler = Reconciler(
+            host=HOST,
+            installation=INSTALLATION,
+            occupants=self.runs,
+            runs=self.runs,
+            boxes=self.boxes,
+            watch=self.boxes,
+            finisher=self.finisher,
+            orphans=Orphans(
+                installation=INSTALLATION,
+                boxes=self.boxes,
+                doors=self.doors,
+                files=self.files,
+                open_doors=lambda: sorted(self.doors.directories),
+            ),
+            bell=self.bell,
+            hosts=self.hosts,
+            clock=self.now,
+        )
+
+    def now(self):
+        with self.database.transaction() as connection:
+            return connection.execute(
+                text("SELECT clock_timestamp() + CAST(:offset AS interval)"), {"offset": self.offset}
+            ).scalar_one()
+
+    def open_folder(self, path):
+        if path in self.refused_folders:
+            raise FolderRefused(self.refused_folders[path], "refused by the test")
+        inode = sum(path)  # any stable number will do
+        return LocalFolder(path.decode(), 1, inode, 1000, 1000, path.decode().rsplit("/", 1)[-1])
+
+    def started(self):
+        """Admit the next run and start it; returns its claim and its container."""
+        claim = self.gate.admit()
+        assert claim is not None
+        self.launcher.start(claim)
+        return claim, self.container(claim.run_id)
+
+    def container(self, run_id):
+        return self.runs.facts(run_id).container_id
+
+    def go(self, claim):
+        assert self.tickets.give_go(claim.run_id, claim.attempt, self.container(claim.run_id)[:12])
+
+    def look(self):
+        """One pass of the reconciler, with what it set going done."""
+        self.reconciler.look()
+        for future in list(self.reconciler._busy.values()):
+            future.result(timeout=20)
+
+    def hear_finishes(self):
+        heard, self.bell.finishes = self.bell.finishes, []
+        for run_id in heard:
+            self.finisher.finish(run_id)
+
+    def nothing_is_left(self):
+        return not self.boxes.ours(INSTALLATION) and not self.doors.directories and not self.files.kept

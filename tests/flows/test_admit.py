@@ -1,0 +1,111 @@
+"""The gate: cheap checks first, each with its reason, and no slot held by any of them."""
+
+import pytest
+
+from pidispatch.ports import ImageFacts, ProviderFacts
+from tests.flows.site import IMAGE
+from tests.store.builders import a_run, assert_ledger_is_exact, row, value
+
+
+def an_end(site, run_id):
+    return row(
+        site.database, "SELECT state, outcome, reason, why, attempt FROM runs WHERE id = :id", id=run_id
+    )
+
+
+def break_image(site):
+    site.images.facts_by_tag = {}
+
+
+def break_arch(site):
+    site.images.facts_by_tag = {IMAGE: ImageFacts("sha256:1", {}, "arm64", runs_here=False)}
+
+
+def break_provider(site):
+    site.doors.providers = {}
+
+
+def break_credential(site):
+    site.doors.providers = {
+        "scripted": ProviderFacts("scripted", "openai-completions", known_to_pi=False, credential=False)
+    }
+
+
+@pytest.mark.parametrize(
+    ("broken", "reason", "why"),
+    [
+        (break_image, "job-image-missing", None),
+        (break_arch, "job-image-wrong-arch", None),
+        (break_provider, "provider-unconfigured", "provider-unknown"),
+        (break_credential, "provider-unconfigured", "no-credential"),
+        (
+            lambda site: site.refused_folders.update({b"/repos/x": "local-folder-missing"}),
+            "local-folder-missing",
+            None,
+        ),
+        (
+            lambda site: site.refused_folders.update({b"/repos/x": "job-user-unmappable"}),
+            "job-user-unmappable",
+            None,
+        ),
+    ],
+)
+def test_what_cannot_run_is_refused_before_anything_is_reserved(site, broken, reason, why):
+    run_id = a_run(site.database, folder="/repos/x")
+    broken(site)
+
+    assert site.gate.admit() is None
+
+    assert an_end(site, run_id) == {
+        "state": "ended",
+        "outcome": "policy",
+        "reason": reason,
+        "why": why,
+        "attempt": 0,
+    }
+    assert value(site.database, "SELECT count(*) FROM reservations") == 0
+    assert_ledger_is_exact(site.database)
+
+
+@pytest.mark.parametrize(
+    ("part", "cause"), [("images", "docker-unreachable"), ("doors", "gateway-unreachable")]
+)
+def test_a_part_that_does_not_answer_defers_and_loses_nothing(site, part, cause):
+    run_id = a_run(site.database)
+    getattr(site, part).down = True
+
+    assert site.gate.admit() is None
+
+    waits = row(
+        site.database,
+        "SELECT state, cause, not_before > now() + interval '5 s' AS later FROM runs WHERE id = :id",
+        id=run_id,
+    )
+    assert waits == {"state": "deferred", "cause": cause, "later": True}
+
+
+def test_a_refused_run_does_not_keep_the_next_from_starting(site):
+    bad = a_run(site.database, folder="/repos/bad", priority=10)
+    good = a_run(site.database, folder="/repos/good")
+    site.refused_folders[b"/repos/bad"] = "local-folder-missing"
+
+    claim = site.gate.admit()
+
+    assert claim is not None
+    assert claim.run_id == good
+    assert an_end(site, bad)["reason"] == "local-folder-missing"
+
+
+def test_what_a_run_asks_for_wins_over_the_defaults(site):
+    run_id = a_run(site.database)
+
+    site.gate.admit()
+
+    assert row(
+        site.database, "SELECT provider, model, image, max_turns FROM runs WHERE id = :id", id=run_id
+    ) == {
+        "provider": "scripted",
+        "model": "happy",
+        "image": IMAGE,
+        "max_turns": 30,
+    }
