@@ -105,10 +105,11 @@ def _run_in_front(command: Sequence[str], environment: dict[str, str]) -> int:
     }
     before[signal.SIGINT] = signal.signal(signal.SIGINT, lambda *_: None)
     try:
-        return process.wait()
+        code = process.wait()
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+    return code if code >= 0 else 128 - code  # as a shell tells of a signal
 
 
 @contextmanager

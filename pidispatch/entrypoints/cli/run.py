@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pidispatch.domain.task import TASK_LIMIT
+from pidispatch.domain.task import TASK_LIMIT, cut_task
 from pidispatch.entrypoints.cli.options import AsJson
 from pidispatch.entrypoints.cli.output import err, out, plain, print_json
 from pidispatch.entrypoints.cli.task import task_bytes
@@ -82,7 +82,7 @@ def run(
         _say(made, len(content), settings.worker_name, quiet=as_json)
         ended = watch(opened, made.run) if wait else None
     if as_json:
-        print_json(_document(made, ended or made.run, len(content)))
+        print_json(_document(made, ended or made.run, content))
     elif ended is not None:
         _say_end(ended)
     raise typer.Exit(0 if ended is None or ended.outcome == "completed" else 1)
@@ -114,13 +114,13 @@ def _say_end(run: "RunRecord") -> None:
     out.print(plain(f"pidispatch show {run.public_id}"))
 
 
-def _document(made: "Submission", run: "RunRecord", size: int) -> dict[str, object]:
+def _document(made: "Submission", run: "RunRecord", task: bytes) -> dict[str, object]:
     return {
         "public_id": run.public_id,
         "duplicate": made.submitted.duplicate,
         "rung": made.submitted.rung,
-        "task_bytes": size,
-        "task_kept_bytes": min(size, TASK_LIMIT),
+        "task_bytes": len(task),
+        "task_kept_bytes": len(cut_task(task)),
         "queue": {
             "workers": len(made.queue.workers),
             "workers_here": made.queue.workers_on(run.pinned_host or ""),

@@ -23,13 +23,19 @@ def task_bytes(text: str | None, file: str | None) -> bytes:
 
 def _content(file: str) -> bytes:
     if file == STANDARD_INPUT:
-        return _bounded(sys.stdin.buffer, "standard input")
+        return _bounded(_stdin(), "standard input")
     try:
         with Path(file).open("rb") as stream:
             return _bounded(stream, repr(file))
     except (OSError, ValueError) as error:
         problem = error.strerror if isinstance(error, OSError) else str(error)
         raise typer.BadParameter(f"the task file {file!r} cannot be read: {problem}") from error
+
+
+def _stdin() -> BinaryIO:
+    if sys.stdin is None:  # closed by who started us
+        raise typer.BadParameter("there is no standard input to read the task from")
+    return sys.stdin.buffer
 
 
 def _bounded(stream: BinaryIO, name: str) -> bytes:
