@@ -13,6 +13,7 @@ NOBODY_RUNS = (
     "no services: DATABASE_URL and REDIS_URL are not set, and no `pidispatch up` runs in {home}; "
     "run `pidispatch up`, or set both addresses"
 )
+NO_DATABASE = "no database: DATABASE_URL is not set, and no `pidispatch up` runs in {home}; run `pidispatch up`, or set DATABASE_URL"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,16 @@ def read_settings() -> Settings:
 
 def home_of(settings: Settings) -> Home:
     return Home(settings.home, settings.run_dir)
+
+
+def database_address(settings: Settings) -> str:
+    """Where Postgres is, for those who need nothing else. Raises ConfigurationRefused; it may hold a password."""
+    if settings.database_url is not None:
+        return settings.database_url.get_secret_value()
+    running = home_of(settings).running_urls()
+    if running is None:
+        raise ConfigurationRefused([NO_DATABASE.format(home=settings.home)])
+    return running.database
 
 
 def addresses(settings: Settings) -> Addresses:

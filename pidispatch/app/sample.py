@@ -40,7 +40,7 @@ def make_sample(settings: Settings, name: str) -> Path:
 
 def changes(settings: Settings, database: Database, folder: Path, since: str) -> str:
     """The difference between the folder and a commit, asked of git in a box."""
-    installation = PostgresHosts(database, host=settings.worker_name).installation()
+    installation = PostgresHosts(database, host=settings.worker_name).installation(capacity=settings.concurrency)
     look = partial(open_folder, worker_uid=os.geteuid())
     found = look(os.fsencode(folder))
     box = DockerGitBox(Engine(), installation=installation)

@@ -15,10 +15,8 @@ ON CONFLICT (name) DO UPDATE SET capacity = excluded.capacity, heartbeat_at = cl
   engine_id = coalesce(excluded.engine_id, hosts.engine_id)
 RETURNING installation
 """)
-KNOW_HOST = text("""
-INSERT INTO hosts (name, capacity) VALUES (:name, 1) ON CONFLICT (name) DO UPDATE SET name = excluded.name
-RETURNING installation
-""")
+KNOW_HOST = text("INSERT INTO hosts (name, capacity) VALUES (:name, :capacity) ON CONFLICT (name) DO NOTHING")
+INSTALLATION = text("SELECT installation FROM hosts WHERE name = :name")
 REGISTER_WORKER = text("""
 INSERT INTO workers (id, host, pid, version) VALUES (:id, :host, :pid, :version)
 ON CONFLICT (id) DO UPDATE SET heartbeat_at = clock_timestamp()
@@ -79,11 +77,15 @@ class PostgresHosts:
             connection.execute(FORGET_WORKERS, {"host": self._host})
         return installation
 
-    def installation(self) -> str:
-        """The 8 hex digits of this host; the row is made if no worker ever registered."""
+    def installation(self, *, capacity: int) -> str:
+        """The label of this host's containers. A host that no worker has registered yet is made known."""
         with self._database.transaction() as connection:
-            found: str = connection.execute(KNOW_HOST, {"name": self._host}).scalar_one()
-            return found
+            found: str | None = connection.execute(INSTALLATION, {"name": self._host}).scalar_one_or_none()
+            if found is not None:
+                return found
+            connection.execute(KNOW_HOST, {"name": self._host, "capacity": capacity})
+            made: str = connection.execute(INSTALLATION, {"name": self._host}).scalar_one()
+            return made
 
     def beat(self, worker: str) -> None:
         with self._database.transaction() as connection:
