@@ -17,7 +17,7 @@ from typing import Protocol
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # measure the checkout this file lies in, installed or not
 
-from report import Figures, Step, print_figures, print_steps, print_verdict  # noqa: E402
+from report import Figures, print_figures, print_steps, print_verdict  # noqa: E402
 from sides.floor import Floor  # noqa: E402
 from sides.marker import Site, marked_image  # noqa: E402
 from sides.ours import Ours  # noqa: E402
@@ -80,9 +80,9 @@ def main() -> int:
         except NotThere as problem:
             print(f"the reference's way is not measured: {problem}", file=sys.stderr)
         figures = measure(sides, rounds)
-        steps: list[Step] = ours.steps(skip=WARM)
+        steps, first = ours.steps(skip=WARM), ours.first_steps()
     print_figures(figures, floor=floor.name)
-    print_steps(steps, floor.steps(skip=WARM))
+    print_steps(steps, first=first, floor=floor.steps(skip=WARM))
     return print_verdict(figures[ours.name], figures[floor.name], median=TARGET_MEDIAN, p95=TARGET_P95)
 
 

@@ -43,12 +43,14 @@ def print_figures(figures: Mapping[str, Figures], *, floor: str) -> None:
     print("added: total less the floor's median")
 
 
-def print_steps(ours: Sequence[Step], floor: Sequence[Step]) -> None:
-    beside = {step.name: step.figures for step in floor}
-    print(f"\n{'step of ours, ms':36}{'median':>9}{'p95':>9}{'floor':>9}")
+def print_steps(ours: Sequence[Step], *, first: Sequence[Step], floor: Sequence[Step]) -> None:
+    """`first`: the run that a fresh worker process started first."""
+    beside = {step.name: f"{step.figures.median:.1f}" for step in floor}
+    cold = {step.name: f"{step.figures.median:.1f}" for step in first}
+    print(f"\n{'step of ours, ms':36}{'median':>9}{'p95':>9}{'first run':>11}{'floor':>9}")
     for step in ours:
-        own = f"{beside[step.name].median:.1f}" if step.name in beside else ""
-        print(f"{step.name:36}{step.figures.median:9.1f}{step.figures.p95:9.1f}{own:>9}")
+        others = f"{cold[step.name]:>11}{beside.get(step.name, ''):>9}"
+        print(f"{step.name:36}{step.figures.median:9.1f}{step.figures.p95:9.1f}{others}")
 
 
 def print_verdict(ours: Figures, floor: Figures, *, median: float, p95: float) -> int:

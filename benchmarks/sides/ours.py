@@ -157,7 +157,7 @@ class Ours:
         submissions = TimedSubmissions(self._database)
         with self._site.watched() as watch:
             public_id = self._ask(submissions, -1)
-            watch.seen()
+            self._first = Timed(public_id, submissions.committed, time.time(), watch.seen())
         (box,) = api.containers(filters={"label": f"{LABEL_INSTALLATION}={self._installation}"})
         facts = api.inspect_container(box["Id"])
         job = next(mount["Source"] for mount in facts["HostConfig"]["Mounts"] if mount["Target"] == "/job")
@@ -169,3 +169,7 @@ class Ours:
 
     def steps(self, *, skip: int) -> list[Step]:
         return read_steps(self._settings.logs_dir / "worker.log", self._times[skip:])
+
+    def first_steps(self) -> list[Step]:
+        """The steps of the first run that this worker process ever started."""
+        return read_steps(self._settings.logs_dir / "worker.log", [self._first])
