@@ -35,7 +35,8 @@ lock: setup  ## pin everything again, as new as pyproject.toml and image/package
 	cd image && npm install --package-lock-only --ignore-scripts --no-audit --no-fund --omit-lockfile-registry-resolved
 
 bench: setup  ## every benchmark, quickly; each ends with one line of JSON
-	@for file in $$(grep -l '__main__' benchmarks/*.py); do echo "== $$file"; $(BIN)/python "$$file" --quick || exit 1; done
+	@status=0; for file in $$(grep -l '__main__' benchmarks/*.py); do \
+	    echo "== $$file"; $(BIN)/python "$$file" --quick || status=1; done; exit $$status
 
 stop:  ## stop the Docker engine, if `make setup` started it here
 	@scripts/engine.sh stop
