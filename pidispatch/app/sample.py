@@ -23,7 +23,7 @@ def make_sample(settings: Settings) -> tuple[Path, str]:
     """A fresh repository and its first commit; what earlier demonstrations left is removed."""
     parent = home_of(settings).root / "samples"
     parent.mkdir(mode=0o755, exist_ok=True)
-    for earlier in sorted(os.listdir(parent)):
+    for earlier in sorted(path.name for path in parent.iterdir()):
         erase(parent, earlier)
     sample = (
         parent / f"sample-{secrets.token_hex(3)}"
