@@ -1,11 +1,13 @@
 """Admit: look at the next due run, check what needs no lock, then ask for the one transaction."""
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import structlog
 
 from pidispatch.domain.identity import folder_mutex
+from pidispatch.domain.laps import Laps
 from pidispatch.domain.limits import RunCap
 from pidispatch.domain.run import Claim, Waiting
 from pidispatch.errors import EngineUnavailable, FolderRefused, GatewayUnavailable
@@ -61,14 +63,19 @@ class AdmissionGate:
         self._caps = caps
 
     def admit(self) -> Claim | None:
+        laps = Laps(time.monotonic)
         passed: list[int] = []
         for _ in range(LOOKS):
             run = self._admissions.next_due(passed)
+            laps.lap("look")
             if run is None:
                 return None
             passed.append(run.run_id)
-            match self._try(run):
+            match self._try(run, laps):
                 case Admitted(claim):
+                    log.info(
+                        "admitted", run=run.public_id, attempt=claim.attempt, milliseconds=laps.milliseconds()
+                    )
                     return claim
                 case NoRoom():
                     return None
@@ -76,11 +83,13 @@ class AdmissionGate:
                     log.info("not_admitted", run=run.public_id, answer=str(answer))
         return None
 
-    def _try(self, run: Waiting) -> Admitted | Deferred | Refused | Passed | NoRoom:
-        checked = self._check(run)
+    def _try(self, run: Waiting, laps: Laps) -> Admitted | Deferred | Refused | Passed | NoRoom:
+        checked = self._check(run, laps)
         match checked:
             case Ready():
-                return self._admissions.admit(run, checked, self._caps)
+                answer = self._admissions.admit(run, checked, self._caps)
+                laps.lap("transaction")
+                return answer
             case Deferred(cause):
                 self._admissions.defer(run, cause=cause, seconds=10)
             case Refused(reason, why):
@@ -89,22 +98,26 @@ class AdmissionGate:
                 )
         return checked
 
-    def _check(self, run: Waiting) -> Ready | Deferred | Refused:
+    def _check(self, run: Waiting, laps: Laps) -> Ready | Deferred | Refused:
         """The wider the reach of a fault, the earlier it is told: image, provider, folder."""
         image = run.image or self._defaults.image
         try:
             facts = self._images.facts(image)
+            laps.lap("image")
             if facts is None:
                 return Refused("job-image-missing", None)
             if not facts.runs_here:
                 return Refused("job-image-wrong-arch", None)
             provider = self._doors.provider(self._provider(run))
+            laps.lap("provider")
             if provider is None:
                 return Refused("provider-unconfigured", "provider-unknown")
             if not provider.credential:
                 return Refused("provider-unconfigured", "no-credential")
             folder = self._open_folder(run.folder)
+            laps.lap("folder")
             engine_id = self._images.engine_id()
+            laps.lap("engine")
         except EngineUnavailable:
             return Deferred("docker-unreachable")
         except GatewayUnavailable:

@@ -34,9 +34,10 @@ drop_stale_pid_file() {
 
 # Start dockerd with these flags and wait until it answers; on failure it is gone again.
 try_start() {
-    local socket pid deadline
+    local socket pid deadline root=()
     socket=$(engine_socket)
-    as_root setsid dockerd --host "unix://$socket" --pidfile "$PWD/$STATE/dockerd.own" \
+    is_root || root=(sudo -n)
+    "${root[@]}" setsid dockerd --host "unix://$socket" --pidfile "$PWD/$STATE/dockerd.own" \
         ${PIDISPATCH_DOCKERD_FLAGS:-} "$@" </dev/null >>"$LOG" 2>&1 9>&- &
     deadline=$((SECONDS + START_SECONDS))
     while [ "$SECONDS" -lt "$deadline" ]; do

@@ -1,9 +1,11 @@
 """Launch: prepare an admitted run and start its box."""
 
+import time
 from dataclasses import dataclass
 
 import structlog
 
+from pidispatch.domain.laps import Laps
 from pidispatch.domain.outcome import Again, End
 from pidispatch.domain.run import BoxEnd, Claim, Job, Outcome
 from pidispatch.domain.sandbox import (
@@ -75,13 +77,25 @@ class Launcher:
         claim = admitted
         name = box_name(self._installation, claim.run_id, claim.attempt)
         container: str | None = None
+        laps = Laps(time.monotonic)
         try:
             job = self._runs.preparing(claim)
             claim = job.claim
-            container = self._boxes.create(self._prepare(job, name))
+            laps.lap("preparing")
+            spec = self._prepare(job, name, laps)
+            container = self._boxes.create(spec)
+            laps.lap("create")
             claim = self._runs.boxed(claim, container_id=container, name=name)
+            laps.lap("boxed")
             self._boxes.start(container)
-            log.info("box_started", run=claim.public_id, attempt=claim.attempt, box=container[:12])
+            laps.lap("start")
+            log.info(
+                "box_started",
+                run=claim.public_id,
+                attempt=claim.attempt,
+                box=container[:12],
+                milliseconds=laps.milliseconds(),
+            )
         except (StaleEpoch, NameTaken) as error:
             log.warning("left_to_another", run=claim.public_id, problem=str(error))
         except FolderRefused as error:
@@ -93,13 +107,17 @@ class Launcher:
             log.warning("cannot_start_now", run=claim.public_id, problem=str(error))
             self._give_up(claim, name, container, Again(f"{_word(error)}-unreachable", TRY_AGAIN))
 
-    def _prepare(self, job: Job, name: str) -> BoxSpec:
+    def _prepare(self, job: Job, name: str, laps: Laps) -> BoxSpec:
         provider = self._doors.provider(job.provider)
+        laps.lap("provider")
         if provider is None:
             raise BoxFault(f"the gateway no longer knows the provider {job.provider}")
         folder = self._open_folder(job.folder)
+        laps.lap("folder")
         gate = self._doors.open(job.claim.run_id)
+        laps.lap("door")
         paths = self._files.prepare(name, job_files(job, provider), uid=folder.uid, gid=folder.gid)
+        laps.lap("files")
         return self._spec(job, name, folder, gate, paths)
 
     def _spec(self, job: Job, name: str, folder: LocalFolder, gate: str, paths: JobPaths) -> BoxSpec:

@@ -2,7 +2,7 @@
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import docker
@@ -59,6 +59,7 @@ class Engine:
     def __init__(self, base_url: str | None = None) -> None:
         self._base_url = base_url
         self._local = threading.local()
+        self._remembered: dict[str, str] = {}
 
     @property
     def api(self) -> docker.APIClient:
@@ -67,6 +68,18 @@ class Engine:
         if kept is None or kept.process != os.getpid():
             kept = self._local.kept = _Kept(self._open())
         return kept.client
+
+    def remembered(self, fact: str, ask: Callable[[docker.APIClient], str]) -> str:
+        """What cannot change while the engine runs; asked once for all threads, since it takes the engine long."""
+        known = self._remembered.get(fact)
+        if known is None:
+            with translated(f"ask the engine's {fact}"):
+                known = self._remembered[fact] = ask(self.api)
+        return known
+
+    def forget(self) -> None:
+        """The engine may have been restarted, or replaced by another: ask again what it is."""
+        self._remembered.clear()
 
     def close(self) -> None:
         """Close this thread's client; the next use opens another."""

@@ -41,8 +41,7 @@ class DockerImages:
         )
 
     def engine_id(self) -> str:
-        with translated("ask the engine's id"):
-            return str(self._engine.api.info()["ID"])
+        return self._engine.remembered("id", lambda api: str(api.info()["ID"]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,8 +82,7 @@ def _build(
 
 def engine_architecture(engine: Engine) -> str:
     """Docker's word for the engine's processor, as in an image's `Architecture`."""
-    with translated("ask the engine's architecture"):
-        return str(engine.api.version()["Arch"])
+    return engine.remembered("architecture", lambda api: str(api.version()["Arch"]))
 
 
 def _earlier(engine: Engine, tag: str) -> tuple[str | None, str | None]:

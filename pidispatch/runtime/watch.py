@@ -1,7 +1,7 @@
 """Look at containers without touching them."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -37,7 +37,7 @@ class DockerWatch:
 
     def deaths(self, installation: str) -> Iterator[str]:
         filters = {"type": "container", "event": "die", "label": f"{LABEL_INSTALLATION}={installation}"}
-        with translated("listen for containers that end"):
+        with translated("listen for containers that end"), self._forgetting():
             events = self._engine.api.events(filters=filters, decode=True)
             try:
                 for event in events:
@@ -49,6 +49,14 @@ class DockerWatch:
                     events.close()
         # An engine that is shut down ends the stream in good order.
         raise EngineUnavailable("the stream of events ended")
+
+    @contextmanager
+    def _forgetting(self) -> Iterator[None]:
+        """Whoever listens hears of every restart: after it, another engine may answer at the same place."""
+        try:
+            yield
+        finally:
+            self._engine.forget()
 
     def output(self, container_id: str, *, follow: bool) -> Iterator[bytes]:
         with translated(f"read the output of {container_id[:12]}"):

@@ -56,7 +56,7 @@ class Installation:
             start_new_session=True,
         )
         threading.Thread(target=self._read, args=(self.process,), daemon=True).start()
-        eventually(lambda: self._is_ready(), "`up` is ready", seconds=120)
+        eventually(self._is_ready, "`up` is ready", seconds=120)
 
     def _is_ready(self) -> bool:
         assert self.process is not None
@@ -87,7 +87,13 @@ class Installation:
         assert self.process is not None
         return psutil.Process(self.process.pid).children(recursive=True)
 
-    def pidispatch(self, *arguments: str, check: bool = True, **options: Any) -> subprocess.CompletedProcess[str]:
+    def workers(self) -> list[psutil.Process]:
+        """The worker's master and its processes."""
+        return [process for process in self.processes() if "dramatiq" in _command(process)]
+
+    def pidispatch(
+        self, *arguments: str, check: bool = True, **options: Any
+    ) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
             [sys.executable, "-m", "pidispatch", *arguments],
             env=self.environment,
@@ -98,17 +104,19 @@ class Installation:
             check=False,
             **options,
         )
-        assert not check or done.returncode == 0, f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+        assert not check or done.returncode == 0, (
+            f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+        )
         return done
 
     def run(self, folder: Path, *arguments: str, model: str = "happy", wait: bool = True) -> dict[str, Any]:
-        """`pidispatch run … --json`; returns what it prints."""
+        """`pidispatch run … --json`; returns the run as it prints it."""
         command = ["run", str(folder), "--model", model, "--json", *arguments]
         if "--task" not in arguments and "--task-file" not in arguments:
             command += ["--task", f"work in {folder.name}"]
         done = self.pidispatch(*command, *(["--wait"] if wait else []), check=False)
         assert done.returncode in {0, 1}, done.stderr
-        answer: dict[str, Any] = json.loads(done.stdout)
+        answer: dict[str, Any] = json.loads(done.stdout)["run"]
         return answer
 
     def record(self, public_id: str) -> dict[str, Any]:
@@ -152,6 +160,13 @@ class Installation:
             "tokens_out": sum(usage.tokens_out for usage in usages),
             "tokens_cache_read": sum(usage.cache_read for usage in usages),
         }
+
+
+def _command(process: psutil.Process) -> str:
+    try:
+        return " ".join(process.cmdline())
+    except (psutil.NoSuchProcess, psutil.ZombieProcess):
+        return ""
 
 
 def eventually(holds: Callable[[], object], what: str, *, seconds: float = 30) -> None:

@@ -3,6 +3,8 @@
 import json
 import os
 import subprocess
+import time
+from pathlib import Path
 
 import pytest
 
@@ -21,47 +23,52 @@ def test_a_person_types_one_command_and_the_folder_and_the_record_show_it(instal
     assert (folder / "hello.txt").read_text() == "hello pidispatch\n"
     assert (folder / "hello.txt").stat().st_uid == OWNER
     assert (folder / "made-by-agent.txt").stat().st_uid == OWNER
-    record = installation.record(answer["id"])
-    assert (record["outcome"], record["turns"], record["exit_code"], record["attempt"]) == ("completed", 4, 0, 1)
-    assert {key: record[key] for key in ("tokens_in", "tokens_out", "tokens_cache_read")} == installation.used(folder)
+    record = installation.record(answer["public_id"])
+    assert (record["outcome"], record["turns"], record["exit_code"], record["attempt"]) == (
+        "completed",
+        4,
+        0,
+        1,
+    )
+    assert {
+        key: record[key] for key in ("tokens_in", "tokens_out", "tokens_cache_read")
+    } == installation.used(folder)
     psql = installation.pidispatch(
         "db", "psql", "-At", "-c", "select outcome, turns, tokens_total, exit_code from run_history"
-        f" where public_id = '{answer['id']}'",
+        f" where public_id = '{answer['public_id']}'",
     )  # fmt: skip
     assert psql.stdout.strip() == f"completed|4|{record['tokens_total']}|0"
-    shown = json.loads(installation.pidispatch("show", answer["id"], "--json").stdout)
-    assert shown["id"] == answer["id"]
+    shown = json.loads(installation.pidispatch("show", answer["public_id"], "--json").stdout)
+    assert answer["public_id"] in json.dumps(shown)
     listed = json.loads(installation.pidispatch("runs", "--json").stdout)
-    assert answer["id"] in json.dumps(listed)
+    assert answer["public_id"] in json.dumps(listed)
 
 
 def test_no_key_is_in_the_box_nor_in_any_file_of_the_home(installation):
     folder = installation.repository("secrets")
     answer = installation.run(folder, model="gated", wait=False)
-    eventually(lambda: (folder / "waiting").exists(), "the agent waits", seconds=60)
+    eventually((folder / "waiting").exists, "the agent waits", seconds=60)
     box = installation.one(
         "SELECT a.container_id FROM run_attempts a JOIN runs r ON r.id = a.run_id WHERE r.public_id = :id",
-        id=answer["id"],
+        id=answer["public_id"],
     )["container_id"]
 
     inspected = subprocess.run(["docker", "inspect", box], capture_output=True, text=True, check=True).stdout
     inside = subprocess.run(
-        ["docker", "exec", box, "sh", "-c", "env; cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline /agent/* 2>/dev/null"],
+        ["docker", "exec", box, "sh", "-c", "env; cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline /agent/* 2>/dev/null; true"],
         capture_output=True, text=True, check=True,
     ).stdout  # fmt: skip
     (folder / "release").touch()
-    eventually(lambda: installation.state(answer["id"]) == "ended", "the run ends", seconds=60)
+    eventually(lambda: installation.state(answer["public_id"]) == "ended", "the run ends", seconds=60)
 
     assert "PI_PROVIDER" in inside
     assert KEY not in inspected
     assert KEY not in inside
-    assert installation.record(answer["id"])["outcome"] == "completed"
+    assert installation.record(answer["public_id"])["outcome"] == "completed"
     for path in every_file(installation.home):
         assert KEY.encode() not in path.read_bytes(), path
     assert all(KEY not in line for line in installation.lines)
-    environments = [
-        process.environ() for process in installation.processes() if "dramatiq" in " ".join(process.cmdline())
-    ]
+    environments = [process.environ() for process in installation.workers()]
     assert environments
     assert all(KEY not in str(environment) for environment in environments)
 
@@ -72,10 +79,12 @@ def test_an_agent_that_attacks_its_runner_gets_one_attempt_and_never_a_success(i
 
     answer = installation.run(folder, model=model)
 
-    record = installation.record(answer["id"])
+    record = installation.record(answer["public_id"])
     assert record["outcome"] in {"failed", "policy"}, record
     assert record["attempt"] == 1
-    assert {key: record[key] for key in ("tokens_in", "tokens_out", "tokens_cache_read")} == installation.used(folder)
+    assert {
+        key: record[key] for key in ("tokens_in", "tokens_out", "tokens_cache_read")
+    } == installation.used(folder)
 
 
 def test_300_megabytes_without_a_newline_stay_out_of_the_workers_memory(installation):
@@ -83,12 +92,11 @@ def test_300_megabytes_without_a_newline_stay_out_of_the_workers_memory(installa
 
     answer = installation.run(folder, model="big")
 
-    assert installation.state(answer["id"]) == "ended"
-    workers = [process for process in installation.processes() if "dramatiq" in " ".join(process.cmdline())]
+    assert installation.state(answer["public_id"]) == "ended"
     peaks = [
         int(line.split()[1])
-        for process in workers
-        for line in open(f"/proc/{process.pid}/status")
+        for process in installation.workers()
+        for line in Path(f"/proc/{process.pid}/status").read_text().splitlines()
         if line.startswith("VmHWM")
     ]
     assert max(peaks) < 200 * 1024, peaks
@@ -99,7 +107,7 @@ def test_the_turn_limit_stops_a_loop_as_policy(installation):
 
     answer = installation.run(folder, "--max-turns", "3", model="loop")
 
-    record = installation.record(answer["id"])
+    record = installation.record(answer["public_id"])
     assert (record["outcome"], record["reason"], record["why"]) == ("policy", "runner-policy", "turn-budget")
     assert record["turns"] == 3
 
@@ -136,6 +144,59 @@ def test_a_folder_that_cannot_be_used_is_refused_with_the_way_out(installation):
         done = installation.pidispatch("run", folder, "--task", "x", check=False)
         assert done.returncode == 1
         assert words in done.stderr
+
+
+@pytest.fixture
+def derived_image(tmp_path):
+    """Makes an image like the job image with another entrypoint; returns its tag."""
+    made = []
+
+    def make(entrypoint: list[str]) -> str:
+        tag = f"pidispatch-test-{os.urandom(4).hex()}:latest"
+        (tmp_path / "Dockerfile").write_text(f"FROM pi-job:latest\nENTRYPOINT {json.dumps(entrypoint)}\n")
+        build = ["docker", "build", "-q", "--network=none", "-t", tag, str(tmp_path)]
+        subprocess.run(build, check=True, capture_output=True, env={**os.environ, "DOCKER_BUILDKIT": "0"})
+        made.append(tag)
+        return tag
+
+    yield make
+    for tag in made:
+        subprocess.run(["docker", "rmi", "-f", tag], check=False, capture_output=True)
+
+
+@pytest.mark.parametrize(
+    ("entrypoint", "code", "why"),
+    [(["sh", "-c", "exit 3"], 3, "exited-early"), (["/no/such/program"], 127, "entrypoint-missing")],
+)
+def test_a_box_that_cannot_work_ends_failed_at_once_and_costs_nothing(
+    installation, derived_image, entrypoint, code, why
+):
+    folder = installation.repository(f"broken-{code}")
+    image = derived_image(entrypoint)
+    used = "SELECT used FROM spend_windows"
+    before = (
+        installation.one(used)["used"] if installation.one("SELECT count(*) n FROM spend_windows")["n"] else 0
+    )
+    began = time.monotonic()
+
+    answer = installation.run(folder, "--image", image)
+
+    record = installation.record(answer["public_id"])
+    assert (record["outcome"], record["reason"], record["why"]) == ("failed", "container-never-started", why)
+    assert record["exit_code"] == code
+    assert installation.one(used)["used"] == before
+    assert (
+        time.monotonic() - began < 10
+    )  # two interpreters and a git box are in it; the verdict itself is quick
+
+
+def test_an_image_that_is_not_there_is_refused(installation):
+    folder = installation.repository("no-image")
+
+    done = installation.pidispatch("run", str(folder), "--task", "x", "--image", "no-such:image", check=False)
+
+    assert done.returncode == 1
+    assert "no-such:image" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -185,7 +246,8 @@ def _texts(body) -> str:
 
 def test_nothing_is_left_when_runs_have_ended(installation):
     eventually(
-        lambda: installation.one("SELECT count(*) AS live FROM runs WHERE state <> 'ended'")["live"] == 0, "all ended"
+        lambda: installation.one("SELECT count(*) AS live FROM runs WHERE state <> 'ended'")["live"] == 0,
+        "all ended",
     )
     label = installation.one("SELECT installation FROM hosts")["installation"]
     eventually(lambda: not _boxes(label), "no box is left", seconds=20)

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from pidispatch.errors import EngineUnavailable
+from pidispatch.runtime.image import DockerImages
 from pidispatch.runtime.watch import DockerWatch, box_state, engine_time
 from tests.support.engines import scripted_engine
 
@@ -67,3 +68,18 @@ def test_the_end_of_the_stream_of_deaths_is_no_silence(tmp_path):
             next(told)
 
     assert heard == ["a", "b"]
+
+
+def test_what_the_engine_is_is_asked_once_and_again_when_it_has_hung_up(tmp_path):
+    answers = {"GET /events": (200, []), "GET /info": (200, {"ID": "FIRST"})}
+
+    with scripted_engine(tmp_path / "s", answers) as engine:
+        images, watch = DockerImages(engine), DockerWatch(engine)
+        seen = [images.engine_id()]
+        answers["GET /info"] = (200, {"ID": "SECOND"})
+        seen.append(images.engine_id())
+        with pytest.raises(EngineUnavailable):
+            next(watch.deaths("0123abcd"))
+        seen.append(images.engine_id())
+
+    assert seen == ["FIRST", "FIRST", "SECOND"]

@@ -1,0 +1,83 @@
+"""The floor: docker-py makes and starts a box of exactly our kind, with everything laid out before."""
+
+import secrets
+import shutil
+import socket
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import docker
+from report import Figures, Step
+from sides.marker import Site
+
+
+@dataclass(frozen=True)
+class Specimen:
+    """One of our boxes as the engine describes it, and copies of the files it had."""
+
+    facts: dict[str, Any]
+    files: Path
+
+
+class Floor:
+    """What no dispatcher can go below: create and start by hand."""
+
+    name = "floor (docker-py create + start)"
+
+    def __init__(self, site: Site, specimen: Specimen) -> None:
+        self._site = site
+        self._api = docker.APIClient(version="auto")
+        self._laps: list[dict[str, float]] = []
+        self._gate = site.root / "gate"
+        self._gate.mkdir(mode=0o711)
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._socket.bind(str(self._gate / "s"))
+        self._socket.listen(8)
+        shutil.copytree(specimen.files, site.root / "job")
+        (site.root / "outbox").mkdir(mode=0o700)
+        site.give(site.root / "outbox")
+        self._config = self._like(specimen.facts)
+
+    def _like(self, facts: dict[str, Any]) -> dict[str, Any]:
+        """The create call of our box, with folders of its own and without the labels of the installation."""
+        root = self._site.root
+        own = {
+            "/job": root / "job",
+            "/workspace": self._site.folder,
+            "/outbox": root / "outbox",
+            "/gate": self._gate,
+        }
+        own |= {f"/agent/{name}": root / "job" / "agent" / name for name in ("models.json", "settings.json")}
+        mounts = [mount | {"Source": str(own[mount["Target"]])} for mount in facts["HostConfig"]["Mounts"]]
+        kept = ("User", "Env", "WorkingDir", "Image", "StopTimeout", "AttachStdin", "Tty")
+        config = {key: facts["Config"][key] for key in kept if key in facts["Config"]}
+        labels = {key: "floor" for key in facts["Config"]["Labels"] if key.startswith("dev.pidispatch.")}
+        return config | {"Labels": labels, "HostConfig": facts["HostConfig"] | {"Mounts": mounts}}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._socket.close()
+        self._api.close()
+
+    def measure(self, number: int) -> float:
+        name = f"pi-floor-{secrets.token_hex(4)}-{number}"
+        with self._site.watched() as watch:
+            began = time.time()
+            made = self._api.create_container_from_config(self._config, name)["Id"]
+            created = time.time()
+            try:
+                self._api.start(made)
+                first = watch.seen()
+            finally:
+                self._api.remove_container(made, force=True, v=True)
+        self._laps.append({"create": created - began, "start to first instruction": first - created})
+        time.sleep(0.3)
+        return (first - began) * 1000
+
+    def steps(self, *, skip: int) -> list[Step]:
+        kept = self._laps[skip:]
+        return [Step(name, Figures(tuple(laps[name] * 1000 for laps in kept))) for name in kept[0]]
