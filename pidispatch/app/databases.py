@@ -1,6 +1,5 @@
 """Join the database with what people do to it: upgrade, check, open it, run psql on it."""
 
-import os
 import shutil
 import signal
 import subprocess
@@ -9,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from pidispatch.app.places import database_address
+from pidispatch.app.places import database_address, environment_for_others
 from pidispatch.config import Settings
 from pidispatch.errors import PidispatchError
 from pidispatch.services.binaries import find_postgres
@@ -62,7 +61,7 @@ def psql(settings: Settings, arguments: Sequence[str]) -> int:
     address = take_apart(database_address(settings))
     command = [_psql_program(), f"--dbname={address.url}", *arguments]
     with _password_file(address.password) as file:
-        environment = dict(os.environ)
+        environment = environment_for_others()
         if file is not None:
             environment.pop("PGPASSWORD", None)  # it would win over the file
             environment["PGPASSFILE"] = str(file)

@@ -4,6 +4,7 @@ import codecs
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from pidispatch.app.databases import opened
@@ -48,9 +49,10 @@ class Gone:
     state: str
 
 
+@contextmanager
 def output_of(
     settings: Settings, name: str, *, follow: bool, sleep: Callable[[float], None] = time.sleep
-) -> Output | NotYet | Gone:
+) -> Iterator[Output | NotYet | Gone]:
     """The output of the run's last container. With `follow`, wait for one.
 
     Raises NoSuchRun, OnAnotherHost, EngineUnavailable, and what `opened` raises.
@@ -61,16 +63,19 @@ def output_of(
     container = found.attempts[-1].container_id if found.attempts else None
     if run.host is not None and run.host != settings.worker_name and not run.ended:
         raise OnAnotherHost(f"{run.public_id} runs on {run.host}; ask for its output there")
-    if container is None:
-        return Gone(run.public_id, run.state) if run.ended else NotYet(run.public_id, run.state)
-    watch = box_watch()
-    if watch.inspect(container) is None:
-        return Gone(run.public_id, run.state) if run.ended else NotYet(run.public_id, run.state)
-    return Output(seen(watch.output(container, follow=follow)))
+    engine = Engine()
+    watch = box_watch(engine)
+    try:
+        if container is not None and watch.inspect(container) is not None:
+            yield Output(seen(watch.output(container, follow=follow)))
+        else:
+            yield Gone(run.public_id, run.state) if run.ended else NotYet(run.public_id, run.state)
+    finally:
+        engine.close()
 
 
-def box_watch() -> BoxWatch:
-    return DockerBoxes(Engine())
+def box_watch(engine: Engine) -> BoxWatch:
+    return DockerBoxes(engine)
 
 
 def seen(pieces: Iterable[bytes]) -> Iterator[str]:

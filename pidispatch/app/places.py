@@ -9,6 +9,7 @@ from pidispatch.errors import ConfigurationRefused
 from pidispatch.services.home import Home
 
 ENV_FILE = "PIDISPATCH_ENV_FILE"
+ADDRESSES = ("DATABASE_URL", "REDIS_URL", "VALKEY_URL", "VALKEY_PASSWORD")
 NOBODY_RUNS = (
     "no services: DATABASE_URL and REDIS_URL are not set, and no `pidispatch up` runs in {home}; "
     "run `pidispatch up`, or set both addresses"
@@ -42,6 +43,11 @@ def env_file() -> Path | None:
 def environment() -> dict[str, str]:
     """The environment of this process with the file beneath it. It holds secrets."""
     return effective_environment(os.environ, env_file())
+
+
+def environment_for_others() -> dict[str, str]:
+    """The environment of this process for a program that needs no secret of ours; nothing of the file is in it."""
+    return {name: value for name, value in os.environ.items() if name not in ADDRESSES}
 
 
 def read_settings() -> Settings:

@@ -87,11 +87,12 @@ def desk(settings: Settings) -> Iterator[Desk]:
             capacity=settings.concurrency
         )
         broker = make_broker(where.redis)
+        engine = Engine()
         ingest = Ingest(
             host=settings.worker_name,
             submissions=PostgresSubmissions(database),
             bell=RedisBell(broker),
-            gitbox=git_box(installation),
+            gitbox=git_box(engine, installation),
             open_folder=partial(open_folder, worker_uid=os.geteuid()),
             default_image=settings.job_image,
             clock=database.now,
@@ -100,7 +101,8 @@ def desk(settings: Settings) -> Iterator[Desk]:
             yield Desk(database, settings, ingest)
         finally:
             broker.close()
+            engine.close()
 
 
-def git_box(installation: str) -> GitBox:
-    return DockerGitBox(Engine(), installation=installation)
+def git_box(engine: Engine, installation: str) -> GitBox:
+    return DockerGitBox(engine, installation=installation)

@@ -90,7 +90,7 @@ def pidispatch(command, bare, database_url, redis_url):
 @pytest.fixture
 def gitbox(monkeypatch):
     box = FakeGitBox()
-    monkeypatch.setattr(submit, "git_box", lambda installation: box)
+    monkeypatch.setattr(submit, "git_box", lambda engine, installation: box)
     return box
 
 

@@ -123,6 +123,7 @@ def test_psql_gets_the_password_in_a_private_file_that_is_gone_afterwards(guarde
     assert PASSWORD not in argv
     assert "postgresql://pidispatch@/" in argv
     assert not os.path.lexists(file.removeprefix("file="))
+    assert PASSWORD not in guarded("db", "psql", "-c", r"\! env").out
 
 
 def test_without_psql_the_way_out_is_said(pidispatch, bare):

@@ -44,7 +44,8 @@ def test_reading_needs_no_redis(command, bare, database_url):
     assert command("status").code == 0
 
 
-def test_no_command_prints_a_password(command, bare, database_url, redis_url, gitbox, folder):
+@pytest.mark.usefixtures("gitbox")
+def test_no_command_prints_a_password(command, bare, database_url, redis_url, folder):
     bare.setenv("DATABASE_URL", database_url.replace("pidispatch@", f"pidispatch:{PASSWORD}@"))
     bare.setenv("VALKEY_URL", f"{redis_url}&password={PASSWORD}".replace("?&", "?"))
     bare.setenv("VALKEY_PASSWORD", PASSWORD)

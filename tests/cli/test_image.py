@@ -14,7 +14,7 @@ def test_an_image_that_is_wrong_says_how_and_the_way_out(command, monkeypatch):
     found = ImageCheck(
         "pi-job:x", "sha256:1", "1.5.0", ("it holds pi 1.5.0",), "run `pidispatch image build`"
     )
-    monkeypatch.setattr(images, "check", lambda tag, image_dir: found)
+    monkeypatch.setattr(images, "check", lambda tag, image_dir, engine: found)
 
     said = command("image", "check")
     document = command("image", "check", "--json").document
@@ -26,7 +26,9 @@ def test_an_image_that_is_wrong_says_how_and_the_way_out(command, monkeypatch):
 
 
 def test_an_image_that_is_right_ends_0(command, monkeypatch):
-    monkeypatch.setattr(images, "check", lambda tag, image_dir: ImageCheck(tag, "sha256:1", "1.6.0", (), ""))
+    monkeypatch.setattr(
+        images, "check", lambda tag, image_dir, engine: ImageCheck(tag, "sha256:1", "1.6.0", (), "")
+    )
 
     said = command("image", "check")
 
@@ -40,7 +42,9 @@ def test_an_unknown_base_is_refused(command):
 
 @pytest.mark.docker
 def test_an_image_that_is_not_there_is_said_by_a_real_engine(command, bare):
-    image_or_skip(Engine())
+    engine = Engine()
+    image_or_skip(engine)
+    engine.close()
     bare.setenv("PI_JOB_IMAGE", "pidispatch-no-such-image:1")
 
     said = command("image", "check")

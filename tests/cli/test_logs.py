@@ -18,7 +18,7 @@ ESCAPES = b"plain \x1b[31mred\x1b[0m\ttab\r\nbell\x07 \xc2\x9bnot \xe2\x80\xaele
 @pytest.fixture
 def boxes(monkeypatch):
     boxes = FakeBoxes()
-    monkeypatch.setattr(output, "box_watch", lambda: boxes)
+    monkeypatch.setattr(output, "box_watch", lambda engine: boxes)
     return boxes
 
 

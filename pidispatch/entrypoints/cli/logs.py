@@ -18,17 +18,18 @@ def logs(
     from pidispatch.app.places import read_settings
 
     try:
-        match output_of(read_settings(), run, follow=follow):
-            case Output(texts):
-                for text in texts:
-                    sys.stdout.write(text)
-                    sys.stdout.flush()
-            case NotYet(name, state):
-                err.print(plain(f"{name} has no container yet: it is {state}; --follow waits for it"))
-                raise typer.Exit(1)
-            case Gone(name, state):
-                err.print(plain(f"{name} is {state}: its output is gone with its container"))
-                err.print(plain(f"its record stays: pidispatch show {name}"))
-                raise typer.Exit(1)
+        with output_of(read_settings(), run, follow=follow) as found:
+            match found:
+                case Output(texts):
+                    for text in texts:
+                        sys.stdout.write(text)
+                        sys.stdout.flush()
+                case NotYet(name, state):
+                    err.print(plain(f"{name} has no container yet: it is {state}; --follow waits for it"))
+                    raise typer.Exit(1)
+                case Gone(name, state):
+                    err.print(plain(f"{name} is {state}: its output is gone with its container"))
+                    err.print(plain(f"its record stays: pidispatch show {name}"))
+                    raise typer.Exit(1)
     except KeyboardInterrupt:
         return  # the reader has seen enough; the run goes on
