@@ -22,7 +22,6 @@ READS_THE_ENVIRONMENT = {
     "pidispatch/actors.py": "the number of the parent's pipe, before any setting is read",
     "pidispatch/entrypoints/gateway.py": "likewise",
     "pidispatch/entrypoints/cli/demo.py": "leaves the operator's own settings behind",
-    "pidispatch/app/databases.py": "hands a person's own environment to their psql",
 }
 ACTS_AT_IMPORT = {
     "pidispatch/actors.py": "dramatiq loads it to get a running worker",
