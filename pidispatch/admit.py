@@ -1,25 +1,29 @@
 """Admit: look at the next due run, check what needs no lock, then ask for the one transaction."""
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import timedelta
 
 import structlog
 
 from pidispatch.domain.identity import folder_mutex
 from pidispatch.domain.laps import Laps
-from pidispatch.domain.limits import RunCap
+from pidispatch.domain.policy import Policy, Subject
 from pidispatch.domain.run import Claim, Waiting
 from pidispatch.errors import EngineUnavailable, FolderRefused, GatewayUnavailable
 from pidispatch.ports import (
     Admissions,
     Admitted,
+    Answer,
     Deferred,
     Doors,
+    Facts,
     Images,
+    LocalFolder,
     NoRoom,
     OpenFolder,
     Passed,
+    Policies,
     Ready,
     Refused,
 )
@@ -27,17 +31,34 @@ from pidispatch.ports import (
 log = structlog.get_logger(__name__)
 
 LOOKS = 50  # runs looked at for one bell; the reconciler rings again for the rest
+ASK_AGAIN = timedelta(seconds=10)  # when a part that did not answer is asked again
+OVERLAY_INVALID = "settings-overlay-invalid"
 
 
-@dataclass(frozen=True, slots=True)
-class Defaults:
-    """What a run uses where it asks for nothing."""
+@dataclass
+class _Try:
+    """One look at one run: what it may use, and the gates it passed so far."""
 
-    provider: str
-    model: str
-    image: str
-    max_turns: int
-    max_tokens: int | None
+    run: Waiting
+    policy: Policy
+    laps: Laps
+    facts: Facts = field(default_factory=lambda: {"gates": {}})
+
+    @property
+    def provider(self) -> str:
+        return self.run.provider or self.policy.provider
+
+    @property
+    def model(self) -> str:
+        return self.run.model or self.policy.model
+
+    @property
+    def image(self) -> str:
+        return self.run.image or self.policy.image
+
+    def passed(self, gate: str, seen: object) -> None:
+        self.facts["gates"][gate] = seen
+        self.laps.lap(gate)
 
 
 class AdmissionGate:
@@ -48,34 +69,33 @@ class AdmissionGate:
         *,
         host: str,
         admissions: Admissions,
+        policies: Policies,
         images: Images,
         doors: Doors,
         open_folder: OpenFolder,
-        defaults: Defaults,
-        caps: Sequence[RunCap],
     ) -> None:
         self._host = host
         self._admissions = admissions
+        self._policies = policies
         self._images = images
         self._doors = doors
         self._open_folder = open_folder
-        self._defaults = defaults
-        self._caps = caps
+        self._synced: tuple[dict[str, int], int] | None = None
 
     def admit(self) -> Claim | None:
         laps = Laps(time.monotonic)
         passed: list[int] = []
         for _ in range(LOOKS):
+            policy = self._policies.current()
+            self._sync(policy)
             run = self._admissions.next_due(passed)
             laps.lap("look")
             if run is None:
                 return None
             passed.append(run.run_id)
-            match self._try(run, laps):
+            match self._try(run, policy, laps):
                 case Admitted(claim):
-                    log.info(
-                        "admitted", run=run.public_id, attempt=claim.attempt, milliseconds=laps.milliseconds()
-                    )
+                    self._say_admitted(run, claim, laps)
                     return claim
                 case NoRoom():
                     return None
@@ -86,63 +106,114 @@ class AdmissionGate:
     def warm(self) -> None:
         """Open this thread's way to the database and the engine. Raises DatabaseUnavailable, EngineUnavailable."""
         self._admissions.next_due([])
-        self._images.facts(self._defaults.image)
+        policy = self._policies.current()
+        if isinstance(policy, Policy):
+            self._images.facts(policy.image)
         self._images.engine_id()
 
-    def _try(self, run: Waiting, laps: Laps) -> Admitted | Deferred | Refused | Passed | NoRoom:
-        checked = self._check(run, laps)
+    def _sync(self, policy: Policy | Refused) -> None:
+        """A changed bound must reach the look-ups, or they would go on offering, or hiding, what it concerns."""
+        if isinstance(policy, Refused):
+            return
+        bounds = {key: row.concurrent for key, row in policy.by_scope.items() if row.concurrent is not None}
+        if self._synced != (bounds, policy.concurrency):
+            self._admissions.sync(bounds, capacity=policy.concurrency)
+            self._synced = (bounds, policy.concurrency)
+
+    def _try(self, run: Waiting, policy: Policy | Refused, laps: Laps) -> Answer:
+        if isinstance(policy, Refused):
+            facts: Facts = {"gates": {"settings": policy.reason}}
+            self._admissions.refuse(run, refusal=policy, provider=run.provider, model=run.model, facts=facts)
+            return policy
+        tried = _Try(run, policy, laps)
+        checked = self._check(tried)
         match checked:
             case Ready():
-                answer = self._admissions.admit(run, checked, self._caps)
+                answer = self._admissions.admit(run, checked)
                 laps.lap("transaction")
                 return answer
-            case Deferred(cause):
-                self._admissions.defer(run, cause=cause, seconds=10)
-            case Refused(reason, why):
+            case Deferred(cause, until):
+                again = until or run.now + ASK_AGAIN
+                self._admissions.defer(run, cause=cause, until=again, facts=tried.facts)
+            case Refused():
                 self._admissions.refuse(
-                    run, reason=reason, why=why, provider=self._provider(run), model=self._model(run)
+                    run, refusal=checked, provider=tried.provider, model=tried.model, facts=tried.facts
                 )
         return checked
 
-    def _check(self, run: Waiting, laps: Laps) -> Ready | Deferred | Refused:
-        """The wider the reach of a fault, the earlier it is told: image, provider, folder."""
-        image = run.image or self._defaults.image
+    def _check(self, tried: _Try) -> Ready | Deferred | Refused:
+        """The wider the reach of a fault, the earlier it is told: image, provider, folder; then the calendar."""
         try:
-            facts = self._images.facts(image)
-            laps.lap("image")
-            if facts is None:
-                return Refused("job-image-missing", None)
-            if not facts.runs_here:
-                return Refused("job-image-wrong-arch", None)
-            provider = self._doors.provider(self._provider(run))
-            laps.lap("provider")
-            if provider is None:
-                return Refused("provider-unconfigured", "provider-unknown")
-            if not provider.credential:
-                return Refused("provider-unconfigured", "no-credential")
-            folder = self._open_folder(run.folder)
-            laps.lap("folder")
-            engine_id = self._images.engine_id()
-            laps.lap("engine")
+            return self._check_parts(tried)
         except EngineUnavailable:
             return Deferred("docker-unreachable")
         except GatewayUnavailable:
             return Deferred("gateway-unreachable")
         except FolderRefused as error:
             return Refused(error.reason, None)
-        return Ready(
-            provider=provider.name,
-            model=self._model(run),
-            image=image,
-            image_id=facts.image_id,
-            engine_id=engine_id,
-            max_turns=run.max_turns or self._defaults.max_turns,
-            max_tokens=run.max_tokens or self._defaults.max_tokens,
-            mutex=folder_mutex(self._host, folder.device, folder.inode),
+
+    def _check_parts(self, tried: _Try) -> Ready | Deferred | Refused:
+        facts = self._images.facts(tried.image)
+        tried.passed("image", None if facts is None else facts.image_id)
+        if facts is None:
+            return Refused("job-image-missing", None)
+        if not facts.runs_here:
+            return Refused("job-image-wrong-arch", None)
+        provider = self._doors.provider(tried.provider)
+        tried.passed("provider", None if provider is None else {"api": provider.api, "key": provider.credential})
+        if provider is None:
+            return Refused("provider-unconfigured", "provider-unknown")
+        if not provider.credential:
+            return Refused("provider-unconfigured", "no-credential")
+        folder = self._open_folder(tried.run.folder)
+        tried.passed("folder", {"owner": folder.uid})
+        engine_id = self._images.engine_id()
+        tried.laps.lap("engine")
+        subject = self._subject(tried, folder)
+        held_back = self._calendar(tried, subject)
+        if held_back is not None:
+            return held_back
+        return self._ready(tried, subject, folder, facts.image_id, engine_id)
+
+    def _calendar(self, tried: _Try, subject: Subject) -> Deferred | Refused | None:
+        until = tried.policy.paused_until(subject, tried.run.now)
+        tried.passed("pause-windows", None if until is None else until.isoformat())
+        if until is not None:
+            return Deferred("pause-window", until)
+        if tried.policy.lacks_run_cap(subject):
+            return Refused("config-refused", "dollar-window-without-run-cap")
+        return None
+
+    def _subject(self, tried: _Try, folder: LocalFolder) -> Subject:
+        run = tried.run
+        return Subject(
+            scope=run.scope,
+            name=run.folder_given.decode(errors="surrogateescape"),
+            resolved=folder.path,
+            project=tried.policy.project_of(run.scope),
         )
 
-    def _provider(self, run: Waiting) -> str:
-        return run.provider or self._defaults.provider
+    def _ready(
+        self, tried: _Try, subject: Subject, folder: LocalFolder, image_id: str, engine_id: str
+    ) -> Ready:
+        policy, run = tried.policy, tried.run
+        return Ready(
+            provider=tried.provider,
+            model=tried.model,
+            image=tried.image,
+            image_id=image_id,
+            engine_id=engine_id,
+            max_turns=run.max_turns or policy.max_turns,
+            max_tokens=run.max_tokens or policy.max_tokens,
+            mutex=folder_mutex(self._host, folder.device, folder.inode),
+            caps=policy.caps_for(subject),
+            capacity=policy.concurrency,
+            concurrent=policy.concurrent_for(subject),
+            project=subject.project,
+            cost_cap_micros=policy.max_cost_micros,
+            facts=tried.facts,
+        )
 
-    def _model(self, run: Waiting) -> str:
-        return run.model or self._defaults.model
+    @staticmethod
+    def _say_admitted(run: Waiting, claim: Claim, laps: Laps) -> None:
+        log.info("admitted", run=run.public_id, attempt=claim.attempt, milliseconds=laps.milliseconds())

@@ -82,6 +82,7 @@ class Ingest:
                 model=request.model,
             ),
             folder=path,
+            folder_given=request.folder.encode(errors="surrogateescape"),
             task=cut_task(request.task),
             task_bytes=len(request.task),
             event=json.dumps(event, ensure_ascii=True).encode(),

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
-from pidispatch.domain.limits import RunCap
+from pidispatch.domain.limits import Cap
 from pidispatch.domain.outcome import Again, End
 from pidispatch.domain.run import AttemptFacts, BoxEnd, Claim, Job, NewRun, Occupant, Waiting
+from pidispatch.domain.policy import Policy
 from pidispatch.domain.sandbox import BoxSpec
 
 
@@ -18,11 +19,16 @@ class Gate(Protocol):
         """Admit the next due run of this host, or None when nothing may start. Never admits on an error."""
 
 
+Facts = dict[str, Any]
+"""The gates a run passed and the numbers they saw, as JSON; read back by `pidispatch explain`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """What the cheap checks found for one waiting run: the effective values, and the folder's identity.
+    """What the cheap checks found for one waiting run: the effective values, the folder's identity, its limits.
 
-    `mutex` is the scope key of the folder by host, device and inode; None for runs without a folder.
+    `mutex` is the scope key of the folder by host, device and inode; None for runs without a folder. `concurrent`
+    bounds the runs at a time of a scope, `capacity` those of this host. `cost_cap_micros` is micro-dollars.
     """
 
     provider: str
@@ -33,6 +39,12 @@ class Ready:
     max_turns: int
     max_tokens: int | None
     mutex: str | None
+    caps: tuple[Cap, ...]
+    capacity: int
+    concurrent: Mapping[str, int]
+    project: str | None
+    cost_cap_micros: int | None
+    facts: Facts
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +54,10 @@ class Admitted:
 
 @dataclass(frozen=True, slots=True)
 class Deferred:
+    """Not now. `until` is when it is due again, where that is known."""
+
     cause: str
+    until: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +85,24 @@ class Admissions(Protocol):
     def next_due(self, passed: Sequence[int]) -> Waiting | None:
         """The run that should start next on this host, leaving out ids in `passed`; takes no lock."""
 
-    def admit(self, run: Waiting, ready: Ready, caps: Sequence[RunCap]) -> Answer:
-        """Pause, folder, capacity, windows, reservation and state change: together or not at all."""
+    def admit(self, run: Waiting, ready: Ready) -> Answer:
+        """Pause, folder, scopes, capacity, windows, reservation and state change: together or not at all."""
 
-    def defer(self, run: Waiting, *, cause: str, seconds: int) -> None:
-        """Not now: the run is due again after `seconds`."""
+    def defer(self, run: Waiting, *, cause: str, until: datetime, facts: Facts) -> None:
+        """Not now: the run is due again at `until`."""
 
-    def refuse(self, run: Waiting, *, reason: str, why: str | None, provider: str, model: str) -> None:
-        """Not at all: the run ends as policy, holding nothing."""
+    def refuse(
+        self, run: Waiting, *, refusal: Refused, provider: str | None, model: str | None, facts: Facts
+    ) -> None:
+        """Not at all: the run ends as policy, holding nothing that was not spent."""
+
+    def sync(self, bounds: Mapping[str, int], *, capacity: int) -> None:
+        """Make the bounds of scopes and of this host known to every look-up."""
+
+
+class Policies(Protocol):
+    def current(self) -> Policy | Refused:
+        """The limits in force now, read anew; Refused when they cannot be read, so that nothing may start."""
 
 
 @dataclass(frozen=True, slots=True)

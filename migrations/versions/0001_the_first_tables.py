@@ -49,12 +49,14 @@ WHERE r.state = 'ended';
 COMMENT ON VIEW run_history IS 'Every ended run: what it did and what it used';
 
 CREATE VIEW why_waiting AS
-SELECT r.public_id, r.target, r.state, coalesce(r.cause, 'waiting-for-a-worker') AS cause, r.not_before AS until,
+SELECT r.public_id, r.target, r.state, CASE WHEN g.paused_at IS NOT NULL OR s.paused_at IS NOT NULL THEN 'paused'
+            ELSE coalesce(r.cause, 'waiting-for-a-worker') END AS cause, r.not_before AS until,
        b.public_id AS blocked_by, r.priority, r.scope, r.pinned_host AS host, r.queued_at,
        now() - r.queued_at AS waited,
        row_number() OVER (ORDER BY floor((r.priority * 600 + extract(epoch FROM now() - r.queued_at)) / 600) DESC,
                           s.last_started_at NULLS FIRST, r.queued_at, r.id) AS place
-FROM runs r JOIN scopes s ON s.key = r.scope LEFT JOIN runs b ON b.id = r.blocked_by
+FROM runs r JOIN scopes s ON s.key = r.scope JOIN scopes g ON g.key = '*'
+     LEFT JOIN runs b ON b.id = r.blocked_by
 WHERE r.state IN ('queued', 'deferred', 'held');
 COMMENT ON VIEW why_waiting IS 'Every waiting run: why, until when, behind which run, and its place in line';
 
@@ -617,6 +619,7 @@ def upgrade() -> None:
             nullable=True,
             comment="The folder's path, as bytes of the file system",
         ),
+        sa.Column("folder_given", sa.LargeBinary(), nullable=True, comment="The folder as it was asked for"),
         sa.Column("task", sa.LargeBinary(), nullable=True),
         sa.Column("task_bytes", sa.BigInteger(), nullable=True, comment="Length as given, before any cut"),
         sa.Column("title", sa.LargeBinary(), nullable=True),

@@ -1,15 +1,24 @@
 """Decide whether one more run fits into its windows of spend."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 EVERYTHING = "*"  # the scope that every run belongs to
+PROJECT = "project:"
+MODEL = "model:"
 
 
 class Period(StrEnum):
     DAY = "day"
     WEEK = "week"
     MONTH = "month"
+
+
+class Unit(StrEnum):
+    RUNS = "runs"
+    TOKENS = "tokens"
+    MICROS = "micros"
 
 
 class WindowState(StrEnum):
@@ -19,20 +28,26 @@ class WindowState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class RunCap:
-    """How many runs one scope may start in one period; `soft_pct` is a percentage of `cap` or None."""
+class Cap:
+    """What one scope may use of one unit in one period, and what this run would add to it.
+
+    `amount` is 1 for runs, the run's own cap for micro-dollars, and 0 for tokens: those are looked at before and
+    counted after. `soft_pct` is a percentage of `cap` or None.
+    """
 
     scope: str
+    unit: Unit
     period: Period
     cap: int
+    amount: int = 1
     soft_pct: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class WindowFill:
-    """A cap beside what its window holds once this run is counted."""
+    """A cap beside what its window holds once this run's amount is counted."""
 
-    cap: RunCap
+    cap: Cap
     used: int
 
 
@@ -58,19 +73,74 @@ def window_state(used: int, cap: int, soft_pct: int | None) -> WindowState:
     return WindowState.OK
 
 
-def decide(fills: list[WindowFill]) -> Fits | Exceeds:
-    """The worst window decides; among equals the first of day, week, month (the order of `fills`)."""
-    states = [(window_state(fill.used, fill.cap.cap, fill.cap.soft_pct), fill) for fill in fills]
-    for worst, reason in ((WindowState.OVER, "over-budget"), (WindowState.SOFT_HOLD, "soft-hold")):
-        for state, fill in states:
-            if state is worst:
-                return Exceeds(reason, f"{fill.cap.period}-cap")
+def fill_state(fill: WindowFill) -> WindowState:
+    """Tokens are counted after the run, so what was spent before must leave room: reaching the cap is over."""
+    if fill.cap.unit is Unit.TOKENS:
+        return WindowState.OVER if fill.used >= fill.cap.cap else WindowState.OK
+    return window_state(fill.used, fill.cap.cap, fill.cap.soft_pct)
+
+
+def decide(fills: Iterable[WindowFill]) -> Fits | Exceeds:
+    """The ladder: tokens of the day, runs from the narrowest scope to the widest, dollars in the same order.
+
+    Within one ledger the worst window decides, and among equals the first of day, week, month.
+    """
+    rest = list(fills)
+    for ledger in _ledgers(rest):
+        for worst in (WindowState.OVER, WindowState.SOFT_HOLD):
+            for fill in ledger:
+                if fill_state(fill) is worst:
+                    return Exceeds(_reason(fill.cap, worst), f"{fill.cap.period}-cap")
     return Fits()
 
 
-def global_caps(
-    *, daily: int, weekly: int | None, monthly: int | None, soft_pct: int | None
-) -> tuple[RunCap, ...]:
-    """The windows every run counts in: the day always, week and month when a cap is set."""
-    wanted = ((Period.DAY, daily), (Period.WEEK, weekly), (Period.MONTH, monthly))
-    return tuple(RunCap(EVERYTHING, period, cap, soft_pct) for period, cap in wanted if cap is not None)
+def _ledgers(fills: Sequence[WindowFill]) -> list[list[WindowFill]]:
+    """The windows of one unit and one scope belong together; their order is the order in which they speak."""
+    ledgers: dict[tuple[int, int, str], list[WindowFill]] = {}
+    for fill in fills:
+        key = (_UNIT_ORDER.index(fill.cap.unit), breadth(fill.cap.scope), fill.cap.scope)
+        ledgers.setdefault(key, []).append(fill)
+    periods = list(Period)
+    return [sorted(ledgers[key], key=lambda fill: periods.index(fill.cap.period)) for key in sorted(ledgers)]
+
+
+_UNIT_ORDER = (Unit.TOKENS, Unit.RUNS, Unit.MICROS)
+
+
+def breadth(scope: str) -> int:
+    """How wide a scope is: a folder or repository, a project, a model, everything."""
+    if scope == EVERYTHING:
+        return 3
+    if scope.startswith(MODEL):
+        return 2
+    return 1 if scope.startswith(PROJECT) else 0
+
+
+def lock_order(cap: Cap) -> tuple[int, str, str, str]:
+    """Windows are locked in this order by everybody: narrow scopes first, the hot global rows last."""
+    return (breadth(cap.scope), cap.scope, cap.unit, cap.period)
+
+
+def _reason(cap: Cap, state: WindowState) -> str:
+    if cap.unit is Unit.TOKENS:
+        return "daily-token-cap"
+    if cap.unit is Unit.MICROS:
+        return "dollar-cap"
+    if state is WindowState.SOFT_HOLD:
+        return "soft-hold"
+    return ("scope-cap", "project-cap", "scope-cap", "over-budget")[breadth(cap.scope)]
+
+
+def run_caps(
+    scope: str,
+    *,
+    day: int | None,
+    week: int | None,
+    month: int | None,
+    unit: Unit = Unit.RUNS,
+    amount: int = 1,
+    soft_pct: int | None = None,
+) -> tuple[Cap, ...]:
+    """The windows of one scope and unit that have a cap."""
+    wanted = ((Period.DAY, day), (Period.WEEK, week), (Period.MONTH, month))
+    return tuple(Cap(scope, unit, period, cap, amount, soft_pct) for period, cap in wanted if cap is not None)

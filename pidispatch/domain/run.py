@@ -50,6 +50,7 @@ class NewRun:
 
     public_id: str
     folder: bytes
+    folder_given: bytes
     task: bytes
     task_bytes: int
     event: bytes
@@ -69,7 +70,7 @@ class NewRun:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """One run that may be admitted now on this host, as seen before any lock was taken."""
+    """One run that may be admitted now on this host, as seen before any lock; `now` is Postgres's clock then."""
 
     run_id: int
     public_id: str
@@ -83,6 +84,8 @@ class Waiting:
     max_tokens: int | None
     flow: str | None
     attempt: int
+    folder_given: bytes
+    now: datetime
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,31 +1,35 @@
 """Admit one waiting run: every fact, the reservation and the claim in one transaction."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, DateTime, text
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.sql import bindparam
 from sqlalchemy.types import BigInteger, Integer, Text
 
-from pidispatch.domain.limits import Exceeds, RunCap, WindowFill, decide
+from pidispatch.domain.limits import PROJECT, Cap, Exceeds, WindowFill, decide, fill_state
 from pidispatch.domain.run import Claim, Waiting
-from pidispatch.ports import Admitted, Answer, Deferred, NoRoom, Passed, Ready, Refused
+from pidispatch.ports import Admitted, Answer, Deferred, Facts, NoRoom, Passed, Ready, Refused
 from pidispatch.store.database import Database
 from pidispatch.store.ledger import close, expire_payload
 from pidispatch.store.models import OCCUPYING_SQL
 
-# Priority with ageing (600 s of waiting are one step), scopes in turn, then age. A run deferred for its folder is due
-# as soon as the folder is free; one deferred for a time, when that has come.
+# Priority with ageing (600 s of waiting are one step), scopes in turn, then age. A run deferred for its scope is due as
+# soon as the scope has room; one deferred for a time, when that has come.
 CANDIDATES = text("""
 SELECT r.id, r.public_id, r.epoch, p.folder, r.scope, r.provider, r.model, r.image, r.max_turns, r.max_tokens,
-       r.flow, r.attempt
+       r.flow, r.attempt, coalesce(p.folder_given, p.folder), now()
 FROM runs r JOIN scopes s ON s.key = r.scope JOIN run_payloads p ON p.run_id = r.id
 LEFT JOIN scopes m ON m.key = r.mutex
+LEFT JOIN scopes j ON j.key = 'project:' || r.project
 WHERE (r.pinned_host IS NULL OR r.pinned_host = :host)
   AND r.state IN ('queued', 'deferred')
   AND (r.not_before IS NULL OR r.not_before <= now())
   AND (m.key IS NULL OR m.occupied = 0)
+  AND (s."limit" IS NULL OR s.occupied < s."limit")
+  AND (j."limit" IS NULL OR j.occupied < j."limit")
   AND s.paused_at IS NULL AND NOT EXISTS (SELECT 1 FROM scopes g WHERE g.key = '*' AND g.paused_at IS NOT NULL)
   AND NOT (r.id = ANY(:passed))
 ORDER BY floor((r.priority * 600 + extract(epoch FROM now() - r.queued_at)) / 600) DESC,
@@ -37,64 +41,82 @@ LOCK_RUN = text("""
 SELECT r.id, EXISTS (SELECT 1 FROM reservations v WHERE v.run_id = r.id AND v.state = 'held') AS reserved
 FROM runs r WHERE r.id = :id AND r.epoch = :epoch AND r.state IN ('queued', 'deferred') FOR UPDATE SKIP LOCKED
 """)
-ADD_MUTEX = text('INSERT INTO scopes (key, "limit") VALUES (:mutex, 1) ON CONFLICT (key) DO NOTHING')
+ADD_SCOPES = text("""
+INSERT INTO scopes (key, "limit") SELECT key, CASE WHEN key = :mutex THEN 1 END FROM unnest(:keys) AS asked (key)
+ORDER BY key ON CONFLICT (key) DO NOTHING
+""").bindparams(bindparam("keys", type_=ARRAY(Text)), bindparam("mutex", type_=Text))
 LOCK_EVERYTHING = text("SELECT paused_at FROM scopes WHERE key = '*' FOR SHARE")
 LOCK_SCOPES = text("""
 SELECT key, occupied, "limit", paused_at FROM scopes WHERE key = ANY(:keys) ORDER BY key FOR UPDATE
 """).bindparams(bindparam("keys", type_=ARRAY(Text)))
-BLOCKER = text(f"SELECT id FROM runs WHERE mutex = :mutex AND state IN ({OCCUPYING_SQL}) LIMIT 1")  # noqa: S608
+BLOCKER = text(f"""
+SELECT id FROM runs WHERE :key IN (mutex, scope, 'project:' || project) AND state IN ({OCCUPYING_SQL})
+ORDER BY admitted_at LIMIT 1
+""")  # noqa: S608 - fixed words
 LOCK_HOST = text(f"""
-SELECT h.capacity - (SELECT count(*) FROM runs r WHERE r.host = h.name AND r.state IN ({OCCUPYING_SQL})) AS free
+SELECT :capacity - (SELECT count(*) FROM runs r WHERE r.host = h.name AND r.state IN ({OCCUPYING_SQL})) AS free
 FROM hosts h WHERE h.name = :host FOR UPDATE
-""")  # noqa: S608
+""")  # noqa: S608 - fixed words
 
 # One round trip counts the run in every window and says what each holds now; a refusal rolls back to the savepoint.
 COUNT_IN = text("""
 INSERT INTO spend_windows (scope, unit, period, starts_on, used)
-SELECT scope, 'runs', period,
+SELECT scope, unit, period,
        CASE period WHEN 'day' THEN (now() AT TIME ZONE 'UTC')::date
                    WHEN 'week' THEN date_trunc('week', now() AT TIME ZONE 'UTC')::date
-                   ELSE date_trunc('month', now() AT TIME ZONE 'UTC')::date END, 1
-FROM unnest(:scopes, :periods) AS asked (scope, period)
-ON CONFLICT (scope, unit, period, starts_on) DO UPDATE SET used = spend_windows.used + 1
-RETURNING id, scope, period, used
-""").bindparams(bindparam("scopes", type_=ARRAY(Text)), bindparam("periods", type_=ARRAY(Text)))
+                   ELSE date_trunc('month', now() AT TIME ZONE 'UTC')::date END, amount
+FROM unnest(:scopes, :units, :periods, :amounts) AS asked (scope, unit, period, amount)
+ON CONFLICT (scope, unit, period, starts_on) DO UPDATE SET used = spend_windows.used + excluded.used
+RETURNING id, scope, unit, period, used
+""").bindparams(
+    bindparam("scopes", type_=ARRAY(Text)),
+    bindparam("units", type_=ARRAY(Text)),
+    bindparam("periods", type_=ARRAY(Text)),
+    bindparam("amounts", type_=ARRAY(BigInteger)),
+)
 
 CLAIM = text("""
 WITH moved AS (
   UPDATE runs SET state = 'admitted', epoch = epoch + 1, attempt = attempt + 1, host = :host, worker = :worker,
          provider = :provider, model = :model, image = :image, max_turns = :max_turns, max_tokens = :max_tokens,
-         mutex = :mutex, cause = NULL, not_before = NULL, blocked_by = NULL, admitted_at = now(),
-         state_since = clock_timestamp(), deadline_at = NULL, admission = :facts
+         cost_cap_micros = :cost_cap, mutex = :mutex, project = :project, cause = NULL, not_before = NULL,
+         blocked_by = NULL, admitted_at = now(), state_since = clock_timestamp(), deadline_at = NULL,
+         admission = :facts
   WHERE id = :id AND epoch = :epoch RETURNING id, attempt, epoch),
 attempted AS (
   INSERT INTO run_attempts (run_id, attempt, host, engine_id, image_id)
   SELECT id, attempt, :host, :engine_id, :image_id FROM moved),
 reserved AS (
-  INSERT INTO reservations (run_id, window_id, held) SELECT moved.id, w, 1 FROM moved, unnest(:windows) AS w
-  ON CONFLICT (run_id, window_id) DO UPDATE SET state = 'held', held = 1, settled = NULL, closed_at = NULL),
+  INSERT INTO reservations (run_id, window_id, held)
+  SELECT moved.id, w, amount FROM moved, unnest(:windows, :amounts) AS asked (w, amount)
+  ON CONFLICT (run_id, window_id) DO UPDATE
+    SET state = 'held', held = excluded.held, settled = NULL, closed_at = NULL),
 occupied AS (
   UPDATE scopes SET occupied = occupied + 1, last_started_at = now() WHERE key = ANY(:keys))
 SELECT attempt, epoch FROM moved
 """).bindparams(
     bindparam("windows", type_=ARRAY(BigInteger)),
+    bindparam("amounts", type_=ARRAY(BigInteger)),
     bindparam("keys", type_=ARRAY(Text)),
     bindparam("facts", type_=JSONB),
     bindparam("max_turns", type_=Integer),
     bindparam("max_tokens", type_=BigInteger),
+    bindparam("cost_cap", type_=BigInteger),
     bindparam("mutex", type_=Text),
+    bindparam("project", type_=Text),
     bindparam("engine_id", type_=Text),
 )
 
 DEFER = text("""
 UPDATE runs SET state = 'deferred', epoch = epoch + 1, cause = :cause, mutex = coalesce(:mutex, mutex),
-       not_before = CASE WHEN :seconds IS NULL THEN NULL ELSE now() + make_interval(secs => :seconds) END,
-       blocked_by = :blocked_by, state_since = clock_timestamp(), admission = coalesce(:facts, admission)
+       project = coalesce(:project, project), not_before = :until, blocked_by = :blocked_by,
+       state_since = clock_timestamp(), admission = coalesce(:facts, admission)
 WHERE id = :id AND epoch = :epoch AND state IN ('queued', 'deferred')
 """).bindparams(
-    bindparam("seconds", type_=Integer),
+    bindparam("until", type_=DateTime(timezone=True)),
     bindparam("blocked_by", type_=BigInteger),
     bindparam("mutex", type_=Text),
+    bindparam("project", type_=Text),
     bindparam("facts", type_=JSONB),
 )
 REFUSE = text("""
@@ -103,7 +125,19 @@ UPDATE runs SET state = 'ended', epoch = epoch + 1, outcome = 'policy', result =
        blocked_by = NULL, ended_at = clock_timestamp(), state_since = clock_timestamp(),
        admission = coalesce(:facts, admission)
 WHERE id = :id AND epoch = :epoch AND state IN ('queued', 'deferred')
-""").bindparams(bindparam("facts", type_=JSONB), bindparam("why", type_=Text))
+""").bindparams(
+    bindparam("facts", type_=JSONB),
+    bindparam("why", type_=Text),
+    bindparam("provider", type_=Text),
+    bindparam("model", type_=Text),
+)
+SYNC_LIMITS = text("""
+UPDATE scopes SET "limit" = asked.bound
+FROM (SELECT s.key, w.bound FROM scopes s LEFT JOIN unnest(:keys, :bounds) AS w (key, bound) ON w.key = s.key
+      WHERE s.key NOT LIKE 'inode:%' AND s.key <> '*') AS asked
+WHERE scopes.key = asked.key AND scopes."limit" IS DISTINCT FROM asked.bound
+""").bindparams(bindparam("keys", type_=ARRAY(Text)), bindparam("bounds", type_=ARRAY(Integer)))
+SET_CAPACITY = text("UPDATE hosts SET capacity = :capacity WHERE name = :host AND capacity <> :capacity")
 
 
 class PostgresAdmissions:
@@ -120,7 +154,7 @@ class PostgresAdmissions:
             row = connection.execute(CANDIDATES, asked).one_or_none()
         return None if row is None else Waiting(*row)
 
-    def admit(self, run: Waiting, ready: Ready, caps: Sequence[RunCap]) -> Answer:
+    def admit(self, run: Waiting, ready: Ready) -> Answer:
         with self._database.transaction() as connection:
             locked = connection.execute(LOCK_RUN, {"id": run.run_id, "epoch": run.epoch}).one_or_none()
             if locked is None:
@@ -128,72 +162,73 @@ class PostgresAdmissions:
             held_back = self._held_back(connection, run, ready)
             if held_back is not None:
                 return held_back
-            free = connection.execute(LOCK_HOST, {"host": self._host}).scalar_one()
-            if free < 1:
+            asked = {"host": self._host, "capacity": ready.capacity}
+            if connection.execute(LOCK_HOST, asked).scalar_one() < 1:
                 return NoRoom()
             if locked.reserved:  # a further attempt of a run that already paid for its place
-                return Admitted(self._claim(connection, run, ready, {}))
-            return self._take_windows(connection, run, ready, caps)
+                return Admitted(self._claim(connection, run, ready, {**ready.facts, "windows": "kept"}))
+            return self._take_windows(connection, run, ready)
 
-    def defer(self, run: Waiting, *, cause: str, seconds: int) -> None:
+    def defer(self, run: Waiting, *, cause: str, until: datetime, facts: Facts) -> None:
         with self._database.transaction() as connection:
-            _defer(connection, run, cause=cause, seconds=seconds)
+            _defer(connection, run, cause=cause, until=until, facts=facts)
 
-    def refuse(self, run: Waiting, *, reason: str, why: str | None, provider: str, model: str) -> None:
+    def refuse(
+        self, run: Waiting, *, refusal: Refused, provider: str | None, model: str | None, facts: Facts
+    ) -> None:
         with self._database.transaction() as connection:
             locked = connection.execute(LOCK_RUN, {"id": run.run_id, "epoch": run.epoch}).one_or_none()
             if locked is not None:
                 close(connection, run.run_id)
-                _refuse(connection, run, reason=reason, why=why, provider=provider, model=model)
+                _refuse(connection, run, refusal, provider=provider, model=model, facts=facts)
+
+    def sync(self, bounds: Mapping[str, int], *, capacity: int) -> None:
+        """Write down how many runs at a time scopes and this host may have, so that no look-up offers more."""
+        with self._database.transaction() as connection:
+            connection.execute(SYNC_LIMITS, {"keys": list(bounds), "bounds": list(bounds.values())})
+            connection.execute(SET_CAPACITY, {"host": self._host, "capacity": capacity})
 
     def _held_back(self, connection: Connection, run: Waiting, ready: Ready) -> Deferred | None:
-        """A pause or a busy folder. `FOR SHARE`: nothing is admitted after a pause has returned."""
-        if ready.mutex is not None:
-            connection.execute(ADD_MUTEX, {"mutex": ready.mutex})
+        """A pause or a busy scope. `FOR SHARE`: nothing is admitted after a pause has returned."""
+        keys = scope_keys(run.scope, ready)
+        connection.execute(ADD_SCOPES, {"keys": keys, "mutex": ready.mutex})
         paused = connection.execute(LOCK_EVERYTHING).scalar_one()
-        scopes = connection.execute(LOCK_SCOPES, {"keys": _scope_keys(run, ready)}).all()
+        scopes = connection.execute(LOCK_SCOPES, {"keys": keys}).all()
         if paused is not None or any(scope.paused_at is not None for scope in scopes):
-            _defer(connection, run, cause="paused")
+            _defer(connection, run, cause="paused", facts={**ready.facts, "pause": "paused"})
             return Deferred("paused")
-        if any(scope.limit is not None and scope.occupied >= scope.limit for scope in scopes):
-            blocker = connection.execute(BLOCKER, {"mutex": ready.mutex}).scalar_one_or_none()
-            _defer(connection, run, cause="scope", blocked_by=blocker, mutex=ready.mutex)
-            return Deferred("scope")
+        for scope in scopes:
+            bound = 1 if scope.key == ready.mutex else ready.concurrent.get(scope.key)
+            if bound is not None and scope.occupied >= bound:
+                facts = {**ready.facts, "slots": {"scope": scope.key, "occupied": scope.occupied, "limit": bound}}
+                blocker = connection.execute(BLOCKER, {"key": scope.key}).scalar_one_or_none()
+                _defer(connection, run, cause="scope", blocked_by=blocker, ready=ready, facts=facts)
+                return Deferred("scope")
         return None
 
-    def _take_windows(
-        self, connection: Connection, run: Waiting, ready: Ready, caps: Sequence[RunCap]
-    ) -> Answer:
+    def _take_windows(self, connection: Connection, run: Waiting, ready: Ready) -> Answer:
         """Narrowest window first, the global ones last; a refusal leaves no trace in any of them."""
         savepoint = connection.begin_nested()
-        by_window = {(cap.scope, cap.period): cap for cap in caps}
-        rows = connection.execute(
-            COUNT_IN, {"scopes": [cap.scope for cap in caps], "periods": [str(cap.period) for cap in caps]}
-        ).all()
-        fills = [WindowFill(by_window[row.scope, row.period], row.used) for row in rows]
-        facts = {f"{fill.cap.scope} {fill.cap.period}": [fill.used, fill.cap.cap] for fill in fills}
+        fills, ids = _count_in(connection, ready.caps)
+        facts = {**ready.facts, "windows": [_seen(fill) for fill in fills]}
         verdict = decide(fills)
         if isinstance(verdict, Exceeds):
             savepoint.rollback()
-            _refuse(
-                connection,
-                run,
-                reason=verdict.reason,
-                why=verdict.why,
-                provider=ready.provider,
-                model=ready.model,
-                facts=facts,
-            )
-            return Refused(verdict.reason, verdict.why)
-        return Admitted(self._claim(connection, run, ready, facts, windows=[row.id for row in rows]))
+            refusal = Refused(verdict.reason, verdict.why)
+            _refuse(connection, run, refusal, provider=ready.provider, model=ready.model, facts=facts)
+            return refusal
+        held = {"windows": ids, "amounts": [fill.cap.amount for fill in fills]}
+        return Admitted(self._claim(connection, run, ready, facts, **held))
 
     def _claim(
         self,
         connection: Connection,
         run: Waiting,
         ready: Ready,
-        facts: dict[str, Any],
+        facts: Facts,
+        *,
         windows: Sequence[int] = (),
+        amounts: Sequence[int] = (),
     ) -> Claim:
         row = connection.execute(
             CLAIM,
@@ -209,17 +244,53 @@ class PostgresAdmissions:
                 "engine_id": ready.engine_id,
                 "max_turns": ready.max_turns,
                 "max_tokens": ready.max_tokens,
+                "cost_cap": ready.cost_cap_micros,
                 "mutex": ready.mutex,
+                "project": ready.project,
                 "windows": list(windows),
-                "keys": _scope_keys(run, ready),
+                "amounts": list(amounts),
+                "keys": scope_keys(run.scope, ready),
                 "facts": facts,
             },
         ).one()
         return Claim(run.run_id, run.public_id, row.attempt, row.epoch)
 
 
-def _scope_keys(run: Waiting, ready: Ready) -> list[str]:
-    return sorted({run.scope, ready.mutex or run.scope})
+def scope_keys(scope: str, ready: Ready) -> list[str]:
+    """The scopes whose slots this run takes: its own, its folder's lock, its project's."""
+    keys = {scope, ready.mutex or scope}
+    if ready.project is not None:
+        keys.add(PROJECT + ready.project)
+    return sorted(keys)
+
+
+def _count_in(connection: Connection, caps: Sequence[Cap]) -> tuple[list[WindowFill], list[int]]:
+    if not caps:
+        return [], []
+    by_window = {(cap.scope, cap.unit, cap.period): cap for cap in caps}
+    rows = connection.execute(
+        COUNT_IN,
+        {
+            "scopes": [cap.scope for cap in caps],
+            "units": [str(cap.unit) for cap in caps],
+            "periods": [str(cap.period) for cap in caps],
+            "amounts": [cap.amount for cap in caps],
+        },
+    ).all()
+    return [WindowFill(by_window[row.scope, row.unit, row.period], row.used) for row in rows], [row.id for row in rows]
+
+
+def _seen(fill: WindowFill) -> dict[str, Any]:
+    cap = fill.cap
+    return {
+        "scope": cap.scope,
+        "unit": str(cap.unit),
+        "period": str(cap.period),
+        "used": fill.used,
+        "cap": cap.cap,
+        "amount": cap.amount,
+        "state": str(fill_state(fill)),
+    }
 
 
 def _defer(
@@ -227,9 +298,10 @@ def _defer(
     run: Waiting,
     *,
     cause: str,
-    seconds: int | None = None,
+    facts: Facts,
+    until: datetime | None = None,
     blocked_by: int | None = None,
-    mutex: str | None = None,
+    ready: Ready | None = None,
 ) -> None:
     connection.execute(
         DEFER,
@@ -237,31 +309,25 @@ def _defer(
             "id": run.run_id,
             "epoch": run.epoch,
             "cause": cause,
-            "seconds": seconds,
+            "until": until,
             "blocked_by": blocked_by,
-            "mutex": mutex,
-            "facts": None,
+            "mutex": None if ready is None else ready.mutex,
+            "project": None if ready is None else ready.project,
+            "facts": facts,
         },
     )
 
 
 def _refuse(
-    connection: Connection,
-    run: Waiting,
-    *,
-    reason: str,
-    why: str | None,
-    provider: str,
-    model: str,
-    facts: dict[str, Any] | None = None,
+    connection: Connection, run: Waiting, refusal: Refused, *, provider: str | None, model: str | None, facts: Facts
 ) -> None:
     connection.execute(
         REFUSE,
         {
             "id": run.run_id,
             "epoch": run.epoch,
-            "reason": reason,
-            "why": why,
+            "reason": refusal.reason,
+            "why": refusal.why,
             "provider": provider,
             "model": model,
             "facts": facts,

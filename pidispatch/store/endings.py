@@ -9,11 +9,11 @@ from pidispatch.store.database import Database
 from pidispatch.store.ledger import close, expire_payload, reopen
 
 LOCK_RUN = text("""
-SELECT r.scope, r.mutex, EXISTS (SELECT 1 FROM provider_calls c WHERE c.run_id = r.id AND c.state = 'held') AS calling
+SELECT r.scope, r.mutex, 'project:' || r.project AS project, EXISTS (SELECT 1 FROM provider_calls c WHERE c.run_id = r.id AND c.state = 'held') AS calling
 FROM runs r WHERE r.id = :id AND r.epoch = :epoch AND r.state = 'finishing' FOR UPDATE OF r
 """)
-LOCK_SCOPES = text("SELECT key FROM scopes WHERE key IN (:scope, :mutex) ORDER BY key FOR UPDATE")
-FREE_SCOPES = text("UPDATE scopes SET occupied = occupied - 1 WHERE key IN (:scope, :mutex)")
+LOCK_SCOPES = text("SELECT key FROM scopes WHERE key IN (:scope, :mutex, :project) ORDER BY key FOR UPDATE")
+FREE_SCOPES = text("UPDATE scopes SET occupied = occupied - 1 WHERE key IN (:scope, :mutex, :project)")
 SUM_USAGE = text("""
 INSERT INTO run_usage (run_id, provider, model, calls, failed_calls, estimated_calls, tokens_in, tokens_out,
                        tokens_cache_read, tokens_cache_write, tokens_reasoning, cost_class)
@@ -118,7 +118,7 @@ def _free_slot(connection: Connection, claim: Claim) -> None:
         raise StaleEpoch(claim.run_id, claim.epoch)
     if run.calling:
         raise CallsOpen
-    scopes = {"scope": run.scope, "mutex": run.mutex}
+    scopes = {"scope": run.scope, "mutex": run.mutex, "project": run.project}
     connection.execute(LOCK_SCOPES, scopes)
     connection.execute(FREE_SCOPES, scopes)
 

@@ -5,7 +5,9 @@ from sqlalchemy import Connection, text
 # Windows are locked in one order everywhere: narrow scopes first, the global rows last.
 LOCK_WINDOWS = text("""
 SELECT w.id FROM spend_windows w JOIN reservations v ON v.window_id = w.id
-WHERE v.run_id = :run AND v.state = 'held' ORDER BY (w.scope = '*'), w.scope, w.unit, w.period, w.starts_on
+WHERE v.run_id = :run AND v.state = 'held' 
+ORDER BY (CASE WHEN w.scope = '*' THEN 3 WHEN w.scope LIKE 'model:%' THEN 2 WHEN w.scope LIKE 'project:%' THEN 1 ELSE 0
+          END), w.scope, w.unit, w.period, w.starts_on
 FOR UPDATE OF w
 """)
 RELEASE = text("""
@@ -14,9 +16,25 @@ WITH closed AS (
   WHERE run_id = :run AND state = 'held' RETURNING window_id, held)
 UPDATE spend_windows w SET used = w.used - closed.held FROM closed WHERE w.id = closed.window_id
 """)
-SETTLE_RUNS = text("""
-UPDATE reservations v SET state = 'settled', settled = v.held, closed_at = clock_timestamp()
-FROM spend_windows w WHERE w.id = v.window_id AND w.unit = 'runs' AND v.run_id = :run AND v.state = 'held'
+# Runs settle as they were held; tokens at what was measured. Dollars settle at the cost only if every call's cost is
+# known exactly, else at the floor: what was held, or what is known if that is more. A late figure changes nothing here.
+SETTLE = text("""
+WITH spent AS (
+  SELECT coalesce(sum(tokens_in + tokens_out + tokens_cache_read + tokens_cache_write), 0)::bigint AS tokens,
+         coalesce(sum(cost_micros), 0)::bigint AS known,
+         coalesce(bool_and(state = 'settled' AND measured AND cost_micros IS NOT NULL), true) AS exact
+  FROM provider_calls WHERE run_id = :run),
+amounts AS (
+  SELECT v.window_id, v.held,
+         CASE w.unit WHEN 'runs' THEN v.held WHEN 'tokens' THEN spent.tokens
+              ELSE CASE WHEN spent.exact THEN spent.known ELSE greatest(v.held, spent.known) END END AS settled
+  FROM reservations v JOIN spend_windows w ON w.id = v.window_id, spent
+  WHERE v.run_id = :run AND v.state = 'held'),
+closed AS (
+  UPDATE reservations v SET state = 'settled', settled = a.settled, closed_at = clock_timestamp()
+  FROM amounts a WHERE v.run_id = :run AND v.window_id = a.window_id AND v.state = 'held')
+UPDATE spend_windows w SET used = w.used - a.held + a.settled
+FROM amounts a WHERE w.id = a.window_id AND a.settled <> a.held
 """)
 GOT_GO = text("SELECT EXISTS (SELECT 1 FROM run_attempts WHERE run_id = :run AND go_at IS NOT NULL)")
 EXPIRE_PAYLOAD = text(
@@ -45,8 +63,9 @@ def give_back(connection: Connection, run_id: int) -> None:
 
 
 def settle(connection: Connection, run_id: int) -> None:
-    """Make what the run holds final. `used` does not change: a settled run counts as it did while held."""
-    connection.execute(SETTLE_RUNS, {"run": run_id})
+    """Make what the run holds final, in every window. A second call finds nothing held."""
+    connection.execute(LOCK_WINDOWS, {"run": run_id})
+    connection.execute(SETTLE, {"run": run_id})
 
 
 def expire_payload(connection: Connection, run_id: int) -> None:

@@ -234,6 +234,7 @@ class RunPayload(Base):
 
     run_id: Mapped[int] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True)
     folder: Mapped[bytes | None] = mapped_column(comment="The folder's path, as bytes of the file system")
+    folder_given: Mapped[bytes | None] = mapped_column(comment="The folder as it was asked for")
     task: Mapped[bytes | None]
     task_bytes: Mapped[int | None] = mapped_column(BigInteger, comment="Length as given, before any cut")
     title: Mapped[bytes | None]

@@ -14,8 +14,8 @@ VALUES (:public_id, 'local', :target, :scope, :mutex, :pinned_host, :trigger_typ
 ON CONFLICT (public_id) DO NOTHING RETURNING id
 """)
 ADD_PAYLOAD = text("""
-INSERT INTO run_payloads (run_id, folder, task, task_bytes, event)
-VALUES (:run, :folder, :task, :task_bytes, :event)
+INSERT INTO run_payloads (run_id, folder, folder_given, task, task_bytes, event)
+VALUES (:run, :folder, :folder_given, :task, :task_bytes, :event)
 """)
 
 
@@ -54,6 +54,7 @@ class PostgresSubmissions:
                     {
                         "run": run_id,
                         "folder": run.folder,
+                        "folder_given": run.folder_given,
                         "task": run.task,
                         "task_bytes": run.task_bytes,
                         "event": run.event,

@@ -35,6 +35,7 @@ def a_run(database: Database, *, folder: str | None = None, priority: int = 0, t
         NewRun(
             public_id=f"local-{number}",
             folder=folder.encode(),
+            folder_given=folder.encode(),
             task=task,
             task_bytes=len(task),
             event=b"{}",
