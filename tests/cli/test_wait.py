@@ -60,7 +60,7 @@ def test_the_end_of_the_run_is_the_exit_code(wait, database, verdict, exit_code,
     assert lines[0] == "queued · place 1 in line"
     assert lines[-1].startswith("running · 1 turn · 1,244 tokens · ")
     assert words in said.out
-    assert "1,244 (1,234 in, 10 out) in 1 calls" in said.out
+    assert "1,244 (1,234 in, 10 out) in 1 call" in said.out
 
 
 def test_a_program_gets_the_ended_run(wait, database):
