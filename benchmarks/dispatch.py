@@ -7,6 +7,7 @@ The last line is one JSON object. See benchmarks/README.md.
 
 import argparse
 import contextlib
+import itertools
 import shutil
 import sys
 import tempfile
@@ -48,11 +49,11 @@ def place() -> Iterator[Path]:
 
 
 def measure(sides: list[Side], rounds: int) -> dict[str, Figures]:
-    """Interleaved, each round in another order, so that a slow minute of the machine meets every side."""
+    """Interleaved, so that a slow minute of the machine meets every side; in every order, as each leaves an echo."""
     times: dict[str, list[float]] = {side.name: [] for side in sides}
+    orders = list(itertools.permutations(sides))
     for number in range(-WARM, rounds):
-        turn = number % len(sides)
-        for side in sides[turn:] + sides[:turn]:
+        for side in orders[number % len(orders)]:
             milliseconds = side.measure(number + WARM)
             if number >= 0:
                 times[side.name].append(milliseconds)

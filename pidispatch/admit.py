@@ -83,6 +83,12 @@ class AdmissionGate:
                     log.info("not_admitted", run=run.public_id, answer=str(answer))
         return None
 
+    def warm(self) -> None:
+        """Open this thread's way to the database and the engine. Raises DatabaseUnavailable, EngineUnavailable."""
+        self._admissions.next_due([])
+        self._images.facts(self._defaults.image)
+        self._images.engine_id()
+
     def _try(self, run: Waiting, laps: Laps) -> Admitted | Deferred | Refused | Passed | NoRoom:
         checked = self._check(run, laps)
         match checked:

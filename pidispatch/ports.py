@@ -370,7 +370,7 @@ class CallLedger(Protocol):
     """One row for each model call: written before the first byte goes upstream, settled after."""
 
     def open_call(self, run_id: int, attempt: int, *, provider: str, model: str, api: str) -> int | None:
-        """The call's id, committed; None when the run may not call (not live, or asked to stop)."""
+        """The call's id, committed; None when the run may not call: not live, asked to stop, or without its go."""
 
     def settle_call(self, call_id: int, end: CallEnd) -> None:
         """Write the measured end; a second settlement of one call changes nothing."""

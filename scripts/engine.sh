@@ -5,6 +5,7 @@
 #   scripts/engine.sh stop     stops the engine that `start` started from this checkout, and no other
 #   scripts/engine.sh owned    prints that engine's process id; exit code 1 when there is none
 #
+# PIDISPATCH_DOCKERD_FLAGS adds flags to dockerd (`--data-root /somewhere/large`).
 # A machine with systemd keeps its engine as a service: it is started there and never stopped from here.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import docker
 from report import Figures, Step
-from sides.marker import Site
+from sides.marker import SETTLE, Site
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Floor:
             finally:
                 self._api.remove_container(made, force=True, v=True)
         self._laps.append({"create": created - began, "start to first instruction": first - created})
-        time.sleep(0.3)
+        time.sleep(SETTLE)
         return (first - began) * 1000
 
     def steps(self, *, skip: int) -> list[Step]:

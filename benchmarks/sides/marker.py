@@ -17,6 +17,7 @@ FIRST = ".first"
 TAG = "pi-job-bench:latest"
 OWNER = 1000
 PATIENCE = 30.0
+SETTLE = 0.5  # seconds of quiet before the next box
 _CREATE, _CLOEXEC = 0x100, 0o2000000
 _libc = ctypes.CDLL(None, use_errno=True)
 

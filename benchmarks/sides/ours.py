@@ -14,7 +14,7 @@ from typing import Self
 import docker
 from report import Step
 from sides.floor import Specimen
-from sides.marker import Site
+from sides.marker import SETTLE, Site
 from sides.steps import Timed, read_steps
 from sqlalchemy import text
 
@@ -144,7 +144,7 @@ class Ours:
         self._until(
             lambda: not self._engine.api.containers(all=True, filters=label), 10, "its box is removed"
         )
-        time.sleep(0.3)
+        time.sleep(SETTLE)
 
     def _state(self, public_id: str) -> tuple[str, str | None]:
         with self._database.transaction() as connection:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import unquote, urlsplit
 
-from sides.marker import Site
+from sides.marker import SETTLE, Site
 
 BULLMQ = "bullmq@5"
 
@@ -95,5 +95,5 @@ class Reference:
         asked: float = self._heard("asked")
         subprocess.run(["docker", "rm", "-f", f"{self._prefix}-{number}"], capture_output=True, check=False)
         self._heard("done")
-        time.sleep(0.3)
+        time.sleep(SETTLE)
         return (first - asked) * 1000

@@ -23,9 +23,11 @@ def make_sample(settings: Settings) -> tuple[Path, str]:
     """A fresh repository and its first commit; what earlier demonstrations left is removed."""
     parent = home_of(settings).root / "samples"
     parent.mkdir(mode=0o755, exist_ok=True)
-    for earlier in sorted(os.listdir(parent)):
+    for earlier in sorted(path.name for path in parent.iterdir()):
         erase(parent, earlier)
-    sample = parent / f"sample-{secrets.token_hex(3)}"  # another name: another run, also within the same minute
+    sample = (
+        parent / f"sample-{secrets.token_hex(3)}"
+    )  # another name: another run, also within the same minute
     sample.mkdir()
     (sample / "hello.txt").write_text("hello world\n", encoding="utf-8")
     for step in FIRST_COMMIT:
@@ -42,13 +44,17 @@ def _git(sample: Path, *arguments: str) -> str:
     identity = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1", "PATH": os.defpath}
     for who in ("AUTHOR", "COMMITTER"):
         identity |= {f"GIT_{who}_NAME": "pidispatch", f"GIT_{who}_EMAIL": "demo@localhost"}
-    done = subprocess.run(["git", *arguments], cwd=sample, env=identity, check=True, capture_output=True, text=True)
+    done = subprocess.run(
+        ["git", *arguments], cwd=sample, env=identity, check=True, capture_output=True, text=True
+    )
     return done.stdout.strip()
 
 
 def changes(settings: Settings, database: Database, folder: Path, since: str) -> str:
     """The difference between the folder and a commit, asked of git in a box."""
-    installation = PostgresHosts(database, host=settings.worker_name).installation(capacity=settings.concurrency)
+    installation = PostgresHosts(database, host=settings.worker_name).installation(
+        capacity=settings.concurrency
+    )
     look = partial(open_folder, worker_uid=os.geteuid())
     found = look(os.fsencode(folder))
     box = DockerGitBox(Engine(), installation=installation)

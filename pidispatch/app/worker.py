@@ -21,12 +21,12 @@ from pidispatch.execute.launch import BoxLimits, Launcher
 from pidispatch.gateway.client import ControlDoors
 from pidispatch.gateway.control import NAME as CONTROL
 from pidispatch.gateway.listing import open_doors
-from pidispatch.ports import Gate
 from pidispatch.queue.admission import Admission
 from pidispatch.queue.bells import RedisBell
 from pidispatch.queue.broker import WokenBroker, check_redis, make_broker
 from pidispatch.queue.prefetch import PrefetchThreads
 from pidispatch.queue.threads import BesideTheWorker
+from pidispatch.queue.warm import WarmThreads
 from pidispatch.runtime.docker import DockerBoxes
 from pidispatch.runtime.engine import Engine
 from pidispatch.runtime.image import DockerImages
@@ -110,8 +110,10 @@ def build_worker(settings: Settings) -> WorkerApp:
 
 def _joined(adapters: Adapters, installation: str) -> WorkerApp:
     beside = BesideTheWorker()
+    gate = _gate(adapters)
     broker = make_broker(
-        adapters.broker_url, middleware=[PrefetchThreads(), beside, Admission(_gate(adapters))]
+        adapters.broker_url,
+        middleware=[PrefetchThreads(), WarmThreads(gate.warm), beside, Admission(gate)],
     )
     bell = RedisBell(broker)
     cleanup = Cleanup(boxes=adapters.boxes, doors=adapters.doors, files=adapters.files, bell=bell)
@@ -141,7 +143,7 @@ def _joined(adapters: Adapters, installation: str) -> WorkerApp:
     )
 
 
-def _gate(adapters: Adapters) -> Gate:
+def _gate(adapters: Adapters) -> AdmissionGate:
     settings = adapters.settings
     return AdmissionGate(
         host=adapters.host,

@@ -20,6 +20,7 @@ class Database:
             pool_size=pool_size,
             max_overflow=pool_size,
             pool_pre_ping=False,
+            pool_use_lifo=True,  # the connection used last has its statements prepared
             connect_args={"application_name": application, "connect_timeout": 5},
         )
 

@@ -251,8 +251,8 @@ def test_nothing_is_left_when_runs_have_ended(installation):
     )
     label = installation.one("SELECT installation FROM hosts")["installation"]
     eventually(lambda: not _boxes(label), "no box is left", seconds=20)
-    eventually(lambda: not os.listdir(installation.home / "run" / "g"), "no door is left", seconds=20)
-    eventually(lambda: not os.listdir(installation.home / "jobs"), "no job files are left", seconds=20)
+    eventually(lambda: not [*(installation.home / "run" / "g").iterdir()], "no door is left", seconds=20)
+    eventually(lambda: not [*(installation.home / "jobs").iterdir()], "no job files are left", seconds=20)
 
 
 def _boxes(installation_label: str) -> str:

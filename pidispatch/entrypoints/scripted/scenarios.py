@@ -82,9 +82,7 @@ _LOOK_AT_BOX = (
     "ls -la / /job /workspace /gate /agent; touch /job/x; tr '\\0' ' ' < /proc/1/cmdline"
 )
 
-_WAIT_FOR_RELEASE = (
-    "touch waiting; for i in $(seq 900); do [ -e release ] && break; sleep 0.1; done; echo released > gated.txt"
-)
+_WAIT_FOR_RELEASE = "touch waiting; for i in $(seq 900); do [ -e release ] && break; sleep 0.1; done; echo released > gated.txt"
 
 HAPPY = (
     say("I will look around first.", bash("ls -la && cat hello.txt")),
