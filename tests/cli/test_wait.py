@@ -124,6 +124,24 @@ def test_ctrl_c_leaves_the_run_running_and_says_so(wait, database):
     assert value(database, "SELECT stop_reason IS NULL FROM runs")
 
 
+def test_a_postgres_that_drops_its_connections_is_waited_for(wait, services, database):
+    def live():
+        until_asked(database)
+        claim = begin(database)
+        time.sleep(0.7)
+        with services.administrator() as connection:
+            connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'pidispatch cli'"
+            )
+        end(database, claim)
+
+    with meanwhile(live):
+        said = wait()
+
+    assert said.code == 0
+    assert "completed after" in said.out
+
+
 def test_a_run_that_waits_says_why(wait, database):
     def live():
         until_asked(database)
