@@ -184,6 +184,9 @@ class Hosts(Protocol):
     def bells_due(self) -> int:
         """How many bells should hang now: what may start, never more than the room for it."""
 
+    def tidy(self) -> int:
+        """Delete the payloads whose time is over and the workers that are long gone; returns how many payloads."""
+
 
 class Bell(Protocol):
     """Wake the workers of a host. A bell may be lost or doubled; the rows in Postgres decide."""

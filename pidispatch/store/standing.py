@@ -7,10 +7,10 @@ from datetime import date, datetime
 from sqlalchemy import Connection, TextClause, text
 
 from pidispatch.domain.limits import EVERYTHING, RunCap, window_state
-from pidispatch.domain.run import OCCUPYING, Outcome, State
+from pidispatch.domain.run import Outcome, State
 from pidispatch.store.database import Database
+from pidispatch.store.models import OCCUPYING_SQL
 
-OCCUPYING_LIST = ", ".join(f"'{state}'" for state in OCCUPYING)
 STATES = text("SELECT state, count(*) FROM runs WHERE state <> 'ended' GROUP BY state")
 ENDED_TODAY = text("""
 SELECT outcome, count(*) FROM runs
@@ -23,7 +23,7 @@ WHERE heartbeat_at > clock_timestamp() - interval '15 seconds' ORDER BY host, st
 """)
 HOSTS = text(f"""
 SELECT h.name, h.capacity,
-       (SELECT count(*) FROM runs r WHERE r.host = h.name AND r.state IN ({OCCUPYING_LIST})) AS used,
+       (SELECT count(*) FROM runs r WHERE r.host = h.name AND r.state IN ({OCCUPYING_SQL})) AS used,
        (SELECT count(*) FROM workers w
         WHERE w.host = h.name AND w.heartbeat_at > clock_timestamp() - interval '15 seconds') AS workers,
        h.engine_id, h.heartbeat_at, h.reconciled_at
