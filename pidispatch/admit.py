@@ -160,7 +160,9 @@ class AdmissionGate:
         if not facts.runs_here:
             return Refused("job-image-wrong-arch", None)
         provider = self._doors.provider(tried.provider)
-        tried.passed("provider", None if provider is None else {"api": provider.api, "key": provider.credential})
+        tried.passed(
+            "provider", None if provider is None else {"api": provider.api, "key": provider.credential}
+        )
         if provider is None:
             return Refused("provider-unconfigured", "provider-unknown")
         if not provider.credential:

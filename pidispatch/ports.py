@@ -7,8 +7,8 @@ from typing import Any, Protocol
 
 from pidispatch.domain.limits import Cap
 from pidispatch.domain.outcome import Again, End
-from pidispatch.domain.run import AttemptFacts, BoxEnd, Claim, Job, NewRun, Occupant, Waiting
 from pidispatch.domain.policy import Policy
+from pidispatch.domain.run import AttemptFacts, BoxEnd, Claim, Job, NewRun, Occupant, Waiting
 from pidispatch.domain.sandbox import BoxSpec
 
 

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 
 from pidispatch.app.databases import opened
+from pidispatch.app.policy import FilePolicies
 from pidispatch.config import Settings
-from pidispatch.domain.limits import RunCap, global_caps
+from pidispatch.domain.policy import Policy
 from pidispatch.domain.run import State
 from pidispatch.store import history, rundetail, standing
 from pidispatch.store.database import Database
@@ -43,13 +44,6 @@ def status(settings: Settings) -> QueueStatus:
 
 
 def standing_of(database: Database, settings: Settings) -> QueueStatus:
-    return standing.queue_status(database, caps_of(settings))
-
-
-def caps_of(settings: Settings) -> tuple[RunCap, ...]:
-    return global_caps(
-        daily=settings.daily_cap,
-        weekly=settings.weekly_cap,
-        monthly=settings.monthly_cap,
-        soft_pct=settings.soft_hold_pct,
-    )
+    """The windows shown are those of the policy in force; of one that cannot be read, none."""
+    policy = FilePolicies(settings).current()
+    return standing.queue_status(database, policy.every_cap() if isinstance(policy, Policy) else ())

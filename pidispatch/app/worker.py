@@ -10,10 +10,10 @@ from pathlib import Path
 import structlog
 
 from pidispatch import __version__
-from pidispatch.admit import AdmissionGate, Defaults
+from pidispatch.admit import AdmissionGate
 from pidispatch.app.places import addresses
+from pidispatch.app.policy import FilePolicies
 from pidispatch.config import Settings
-from pidispatch.domain.limits import global_caps
 from pidispatch.errors import EngineUnavailable
 from pidispatch.execute.cleanup import Cleanup
 from pidispatch.execute.finish import Finisher
@@ -145,26 +145,13 @@ def _joined(adapters: Adapters, installation: str) -> WorkerApp:
 
 
 def _gate(adapters: Adapters) -> AdmissionGate:
-    settings = adapters.settings
     return AdmissionGate(
         host=adapters.host,
         admissions=PostgresAdmissions(adapters.database, host=adapters.host, worker=adapters.worker),
         images=adapters.images,
         doors=adapters.doors,
         open_folder=adapters.open_folder,
-        defaults=Defaults(
-            provider=settings.provider,
-            model=settings.model,
-            image=settings.job_image,
-            max_turns=settings.max_turns,
-            max_tokens=settings.max_tokens,
-        ),
-        caps=global_caps(
-            daily=settings.daily_cap,
-            weekly=settings.weekly_cap,
-            monthly=settings.monthly_cap,
-            soft_pct=settings.soft_hold_pct,
-        ),
+        policies=FilePolicies(adapters.settings),
     )
 
 

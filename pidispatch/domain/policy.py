@@ -71,6 +71,7 @@ class Policy:
     monthly_micros: int | None = None
     by_scope: Mapping[str, ScopeCaps] = field(default_factory=dict)
     projects: Mapping[str, str] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)  # what a person calls a key of `by_scope`
     pauses: PauseCalendar = field(default_factory=NeverPaused)
 
     def project_of(self, scope: str) -> str | None:
@@ -84,6 +85,14 @@ class Policy:
             caps += run_caps(key, day=row.day, week=row.week, month=row.month)
             caps += self._money(key, row.day_micros, row.week_micros, row.month_micros)
         return tuple(sorted(caps, key=lock_order))
+
+    def every_cap(self) -> tuple[Cap, ...]:
+        """All windows with a cap, the global ones first: what a person wants to see of the budget."""
+        caps = self._global_caps()
+        for key, row in sorted(self.by_scope.items()):
+            caps += run_caps(key, day=row.day, week=row.week, month=row.month)
+            caps += self._money(key, row.day_micros, row.week_micros, row.month_micros)
+        return caps
 
     def concurrent_for(self, subject: Subject) -> dict[str, int]:
         """How many runs at a time each of its scopes may have, for those that have a bound."""

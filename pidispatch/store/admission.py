@@ -200,7 +200,10 @@ class PostgresAdmissions:
         for scope in scopes:
             bound = 1 if scope.key == ready.mutex else ready.concurrent.get(scope.key)
             if bound is not None and scope.occupied >= bound:
-                facts = {**ready.facts, "slots": {"scope": scope.key, "occupied": scope.occupied, "limit": bound}}
+                facts = {
+                    **ready.facts,
+                    "slots": {"scope": scope.key, "occupied": scope.occupied, "limit": bound},
+                }
                 blocker = connection.execute(BLOCKER, {"key": scope.key}).scalar_one_or_none()
                 _defer(connection, run, cause="scope", blocked_by=blocker, ready=ready, facts=facts)
                 return Deferred("scope")
@@ -277,7 +280,9 @@ def _count_in(connection: Connection, caps: Sequence[Cap]) -> tuple[list[WindowF
             "amounts": [cap.amount for cap in caps],
         },
     ).all()
-    return [WindowFill(by_window[row.scope, row.unit, row.period], row.used) for row in rows], [row.id for row in rows]
+    return [WindowFill(by_window[row.scope, row.unit, row.period], row.used) for row in rows], [
+        row.id for row in rows
+    ]
 
 
 def _seen(fill: WindowFill) -> dict[str, Any]:
@@ -319,7 +324,13 @@ def _defer(
 
 
 def _refuse(
-    connection: Connection, run: Waiting, refusal: Refused, *, provider: str | None, model: str | None, facts: Facts
+    connection: Connection,
+    run: Waiting,
+    refusal: Refused,
+    *,
+    provider: str | None,
+    model: str | None,
+    facts: Facts,
 ) -> None:
     connection.execute(
         REFUSE,

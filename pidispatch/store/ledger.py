@@ -2,12 +2,13 @@
 
 from sqlalchemy import Connection, text
 
-# Windows are locked in one order everywhere: narrow scopes first, the global rows last.
+# Windows are locked in one order everywhere, that of `domain.limits.lock_order`: narrow scopes first, the global rows
+# last; by code point, whatever the database's collation.
 LOCK_WINDOWS = text("""
 SELECT w.id FROM spend_windows w JOIN reservations v ON v.window_id = w.id
-WHERE v.run_id = :run AND v.state = 'held' 
+WHERE v.run_id = :run AND v.state = 'held'
 ORDER BY (CASE WHEN w.scope = '*' THEN 3 WHEN w.scope LIKE 'model:%' THEN 2 WHEN w.scope LIKE 'project:%' THEN 1 ELSE 0
-          END), w.scope, w.unit, w.period, w.starts_on
+          END), w.scope COLLATE "C", w.unit COLLATE "C", w.period COLLATE "C", w.starts_on
 FOR UPDATE OF w
 """)
 RELEASE = text("""

@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 
-from sqlalchemy import Connection, TextClause, text
+from sqlalchemy import Connection, Text, TextClause, bindparam, text
+from sqlalchemy.dialects.postgresql import ARRAY
 
-from pidispatch.domain.limits import EVERYTHING, RunCap, window_state
+from pidispatch.domain.limits import EVERYTHING, Cap, WindowFill, fill_state
 from pidispatch.domain.run import Outcome, State
 from pidispatch.store.database import Database
 from pidispatch.store.models import OCCUPYING_SQL
@@ -34,13 +35,17 @@ PAUSED = text(
 )
 HELD_CALLS = text("SELECT count(*) FROM provider_calls WHERE state = 'held'")
 WINDOWS = text("""
-SELECT asked.period, asked.starts_on, coalesce(s.used, 0) AS used, coalesce(s.held, 0) AS held,
-       coalesce(s.settled, 0) AS settled
-FROM (VALUES ('day', (now() AT TIME ZONE 'UTC')::date),
-             ('week', date_trunc('week', now() AT TIME ZONE 'UTC')::date),
-             ('month', date_trunc('month', now() AT TIME ZONE 'UTC')::date)) AS asked (period, starts_on)
-LEFT JOIN spend_today s ON s.period = asked.period AND s.scope = :scope AND s.unit = 'runs'
-""")
+SELECT asked.scope, asked.unit, asked.period, dates.starts_on, coalesce(s.used, 0) AS used,
+       coalesce(s.held, 0) AS held, coalesce(s.settled, 0) AS settled,
+       (dates.starts_on + dates.length) AT TIME ZONE 'UTC' AS resets_at
+FROM unnest(:scopes, :units, :periods) WITH ORDINALITY AS asked (scope, unit, period, place)
+JOIN (VALUES ('day', (now() AT TIME ZONE 'UTC')::date, interval '1 day'),
+             ('week', date_trunc('week', now() AT TIME ZONE 'UTC')::date, interval '7 days'),
+             ('month', date_trunc('month', now() AT TIME ZONE 'UTC')::date, interval '1 month'))
+  AS dates (period, starts_on, length) ON dates.period = asked.period
+LEFT JOIN spend_today s ON (s.scope, s.unit, s.period) = (asked.scope, asked.unit, asked.period)
+ORDER BY asked.place
+""").bindparams(*(bindparam(name, type_=ARRAY(Text)) for name in ("scopes", "units", "periods")))
 NOW = text("SELECT clock_timestamp()")
 
 
@@ -80,7 +85,7 @@ class PauseRecord:
 
 @dataclass(frozen=True, slots=True)
 class WindowRecord:
-    """Runs counted in one window that today falls in, beside its cap. `state` is of what is used now."""
+    """What one window that today falls in holds, beside its cap. `state` is of what is used now."""
 
     scope: str
     unit: str
@@ -89,6 +94,7 @@ class WindowRecord:
     used: int
     held: int
     settled: int
+    resets_at: datetime
     cap: int
     state: str
 
@@ -116,7 +122,7 @@ class QueueStatus:
         return sum(worker.host == host for worker in self.workers)
 
 
-def queue_status(database: Database, caps: Sequence[RunCap]) -> QueueStatus:
+def queue_status(database: Database, caps: Sequence[Cap]) -> QueueStatus:
     """`caps` are the windows to show, with what they may hold. Raises DatabaseUnavailable."""
     with database.transaction() as connection:
         states = {str(state): 0 for state in State if state is not State.ENDED}
@@ -138,20 +144,24 @@ def _counted(connection: Connection, statement: TextClause) -> dict[str, int]:
     return {row[0]: row[1] for row in connection.execute(statement)}
 
 
-def _windows(connection: Connection, caps: Sequence[RunCap]) -> Sequence[WindowRecord]:
-    found = {row.period: row for row in connection.execute(WINDOWS, {"scope": EVERYTHING})}
+def _windows(connection: Connection, caps: Sequence[Cap]) -> Sequence[WindowRecord]:
+    asked = {
+        "scopes": [cap.scope for cap in caps],
+        "units": [str(cap.unit) for cap in caps],
+        "periods": [str(cap.period) for cap in caps],
+    }
     return [
         WindowRecord(
-            scope=cap.scope,
-            unit="runs",
-            period=str(cap.period),
-            starts_on=found[cap.period].starts_on,
-            used=found[cap.period].used,
-            held=found[cap.period].held,
-            settled=found[cap.period].settled,
+            scope=row.scope,
+            unit=row.unit,
+            period=row.period,
+            starts_on=row.starts_on,
+            used=row.used,
+            held=row.held,
+            settled=row.settled,
+            resets_at=row.resets_at,
             cap=cap.cap,
-            state=str(window_state(found[cap.period].used, cap.cap, cap.soft_pct)),
+            state=str(fill_state(WindowFill(cap, row.used))),
         )
-        for cap in caps
-        if cap.scope == EVERYTHING
+        for cap, row in zip(caps, connection.execute(WINDOWS, asked), strict=True)
     ]

@@ -7,14 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pidispatch.domain.limits import (
+    Cap,
     Exceeds,
     Fits,
     Period,
-    RunCap,
+    Unit,
     WindowFill,
     WindowState,
     decide,
-    global_caps,
+    run_caps,
     window_state,
 )
 
@@ -42,7 +43,7 @@ def test_the_soft_band_uses_the_floor_and_is_strictly_above_it():
 
 
 def fill(period, used, cap, pct=None):
-    return WindowFill(RunCap("*", period, cap, pct), used)
+    return WindowFill(Cap("*", Unit.RUNS, period, cap, 1, pct), used)
 
 
 def test_the_worst_window_decides_and_among_equals_the_first():
@@ -56,7 +57,7 @@ def test_the_worst_window_decides_and_among_equals_the_first():
 
 
 def test_only_caps_that_are_set_make_windows():
-    assert global_caps(daily=25, weekly=None, monthly=100, soft_pct=90) == (
-        RunCap("*", Period.DAY, 25, 90),
-        RunCap("*", Period.MONTH, 100, 90),
+    assert run_caps("*", day=25, week=None, month=100, soft_pct=90) == (
+        Cap("*", Unit.RUNS, Period.DAY, 25, 1, 90),
+        Cap("*", Unit.RUNS, Period.MONTH, 100, 1, 90),
     )

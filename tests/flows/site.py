@@ -4,12 +4,13 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import text
 
-from pidispatch.admit import AdmissionGate, Defaults
+from pidispatch.admit import AdmissionGate
+from pidispatch.domain.policy import Policy
 from pidispatch.errors import EngineUnavailable, FolderRefused, GatewayUnavailable
 from pidispatch.execute.cleanup import Cleanup
 from pidispatch.execute.finish import Finisher
 from pidispatch.execute.launch import BoxLimits, Launcher
-from pidispatch.ports import ImageFacts, JobPaths, LocalFolder, ProviderFacts
+from pidispatch.ports import ImageFacts, JobPaths, LocalFolder, ProviderFacts, Refused
 from pidispatch.store.admission import PostgresAdmissions
 from pidispatch.store.calls import PostgresCallLedger, PostgresTickets
 from pidispatch.store.database import Database
@@ -19,7 +20,7 @@ from pidispatch.store.runs import PostgresRuns
 from pidispatch.upkeep.orphans import Orphans
 from pidispatch.upkeep.reconciler import Reconciler
 from tests.fakes.boxes import FakeBoxes
-from tests.store.builders import HOST, WORKER, some_caps
+from tests.store.builders import HOST, WORKER
 
 INSTALLATION = "0badcafe"
 IMAGE = "pi-job:latest"
@@ -118,6 +119,15 @@ class Site:
         self.runs, self.endings = PostgresRuns(database), PostgresEndings(database)
         self.tickets, self.ledger = PostgresTickets(database, timeout=60), PostgresCallLedger(database)
         self.refused_folders: dict[bytes, str] = {}
+        self.policy: Policy | Refused = Policy(
+            provider="scripted",
+            model="happy",
+            image=IMAGE,
+            max_turns=30,
+            max_tokens=None,
+            concurrency=capacity,
+            daily_cap=25,
+        )
         cleanup = Cleanup(boxes=self.boxes, doors=self.doors, files=self.files, bell=self.bell)
         self.gate = AdmissionGate(
             host=HOST,
@@ -125,8 +135,7 @@ class Site:
             images=self.images,
             doors=self.doors,
             open_folder=self.open_folder,
-            defaults=Defaults("scripted", "happy", IMAGE, 30, None),
-            caps=some_caps(),
+            policies=self,
         )
         self.launcher = Launcher(
             host=HOST,
@@ -173,6 +182,10 @@ class Site:
             sweep=lambda: 0,
             clock=self.now,
         )
+
+    def current(self):
+        """The site is its own `ports.Policies`: set `policy` to change what is in force."""
+        return self.policy
 
     def now(self):
         with self.database.transaction() as connection:

@@ -1,10 +1,11 @@
 """Runs for tests, made through the same doors as real ones."""
 
+from dataclasses import replace
 from itertools import count
 
 from sqlalchemy import text
 
-from pidispatch.domain.limits import RunCap, global_caps
+from pidispatch.domain.limits import EVERYTHING, Cap, run_caps
 from pidispatch.domain.run import Claim, NewRun
 from pidispatch.ports import Admitted, Answer, Ready
 from pidispatch.store.admission import PostgresAdmissions
@@ -18,8 +19,8 @@ WORKER = "h1:1"
 _numbers = count(1)
 
 
-def some_caps(daily: int = 25) -> tuple[RunCap, ...]:
-    return global_caps(daily=daily, weekly=None, monthly=None, soft_pct=None)
+def some_caps(daily: int = 25) -> tuple[Cap, ...]:
+    return run_caps(EVERYTHING, day=daily, week=None, month=None)
 
 
 def a_host(database: Database, capacity: int = 3, host: str = HOST) -> str:
@@ -50,17 +51,35 @@ def a_run(database: Database, *, folder: str | None = None, priority: int = 0, t
     return run_id
 
 
-def ready_for(database: Database, run_id: int) -> Ready:
+def ready_for(database: Database, run_id: int, caps: tuple[Cap, ...] | None = None, **more: object) -> Ready:
     mutex = value(database, "SELECT mutex FROM runs WHERE id = :id", id=run_id)
-    return Ready("scripted", "happy", "pi-job:test", "sha256:1", "engine", 30, None, str(mutex))
+    ready = Ready(
+        provider="scripted",
+        model="happy",
+        image="pi-job:test",
+        image_id="sha256:1",
+        engine_id="engine",
+        max_turns=30,
+        max_tokens=None,
+        mutex=str(mutex),
+        caps=some_caps() if caps is None else caps,
+        capacity=int(str(value(database, "SELECT capacity FROM hosts WHERE name = :host", host=HOST))),
+        concurrent={},
+        project=None,
+        cost_cap_micros=None,
+        facts={"gates": {}},
+    )
+    return replace(ready, **more)  # type: ignore[arg-type]
 
 
-def try_next(database: Database, caps: tuple[RunCap, ...] | None = None) -> tuple[int, Answer] | None:
+def try_next(
+    database: Database, caps: tuple[Cap, ...] | None = None, **more: object
+) -> tuple[int, Answer] | None:
     admissions = PostgresAdmissions(database, host=HOST, worker=WORKER)
     waiting = admissions.next_due([])
     if waiting is None:
         return None
-    return waiting.run_id, admissions.admit(waiting, ready_for(database, waiting.run_id), caps or some_caps())
+    return waiting.run_id, admissions.admit(waiting, ready_for(database, waiting.run_id, caps, **more))
 
 
 def an_admitted_run(database: Database, **asked: object) -> Claim:
@@ -99,7 +118,7 @@ def assert_ledger_is_exact(database: Database) -> None:
         slots = connection.execute(
             text(
                 "SELECT s.key FROM scopes s WHERE s.occupied <> (SELECT count(*) FROM runs r"
-                " WHERE s.key IN (r.scope, r.mutex) AND r.state IN"
+                " WHERE s.key IN (r.scope, r.mutex, 'project:' || r.project) AND r.state IN"
                 " ('admitted','preparing','running','stopping','finishing'))"
             )
         ).all()

@@ -37,7 +37,7 @@ def test_an_admitted_run_has_its_attempt_its_slot_and_its_reservation(database):
     assert admitted.claim.attempt == 1
     run = row(
         database,
-        "SELECT state, host, worker, attempt, provider, admission FROM runs WHERE id = :id",
+        "SELECT state, host, worker, attempt, provider FROM runs WHERE id = :id",
         id=run_id,
     )
     assert run == {
@@ -46,7 +46,6 @@ def test_an_admitted_run_has_its_attempt_its_slot_and_its_reservation(database):
         "worker": WORKER,
         "attempt": 1,
         "provider": "scripted",
-        "admission": {"* day": [1, 25]},
     }
     assert value(database, "SELECT count(*) FROM run_attempts WHERE run_id = :id", id=run_id) == 1
     assert value(database, "SELECT used FROM spend_windows") == 1
@@ -65,7 +64,7 @@ def test_reaching_the_cap_exactly_is_allowed_and_the_next_is_refused_without_a_t
     assert answers[-1][1] == Refused("over-budget", "day-cap")
     refused = row(
         database,
-        "SELECT outcome, reason, why, attempt, admission FROM runs WHERE id = :id",
+        "SELECT outcome, reason, why, attempt FROM runs WHERE id = :id",
         id=answers[-1][0],
     )
     assert refused == {
@@ -73,7 +72,6 @@ def test_reaching_the_cap_exactly_is_allowed_and_the_next_is_refused_without_a_t
         "reason": "over-budget",
         "why": "day-cap",
         "attempt": 0,
-        "admission": {"* day": [4, 3]},
     }
     assert value(database, "SELECT used FROM spend_windows") == 3
     assert value(database, "SELECT count(*) FROM reservations WHERE run_id = :id", id=answers[-1][0]) == 0
@@ -97,7 +95,7 @@ def test_a_busy_folder_defers_the_second_run_and_names_the_first(database):
             text("UPDATE runs SET mutex = (SELECT mutex FROM runs WHERE id = :first) WHERE id = :id"),
             {"id": second, "first": first.run_id},
         )
-    answer = admissions.admit(waiting, ready_for(database, second), some_caps())
+    answer = admissions.admit(waiting, ready_for(database, second))
 
     assert answer == Deferred("scope")
     waits = row(database, "SELECT state, cause, blocked_by FROM runs WHERE id = :id", id=second)
@@ -127,7 +125,7 @@ def test_nothing_is_admitted_while_everything_is_paused(database):
     with database.transaction() as connection:
         connection.execute(text("UPDATE scopes SET paused_at = now() WHERE key = '*'"))
 
-    assert admissions.admit(waiting, ready_for(database, run_id), some_caps()) == Deferred("paused")
+    assert admissions.admit(waiting, ready_for(database, run_id)) == Deferred("paused")
     assert admissions.next_due([]) is None
 
     with database.transaction() as connection:
@@ -141,9 +139,9 @@ def test_a_run_that_changed_since_it_was_seen_is_passed_by(database):
     admissions = PostgresAdmissions(database, host=HOST, worker=WORKER)
     seen = admissions.next_due([])
     assert seen is not None
-    assert isinstance(admissions.admit(seen, ready_for(database, run_id), some_caps()), Admitted)
+    assert isinstance(admissions.admit(seen, ready_for(database, run_id)), Admitted)
 
-    assert admissions.admit(seen, ready_for(database, run_id), some_caps()) == Passed()
+    assert admissions.admit(seen, ready_for(database, run_id)) == Passed()
     assert value(database, "SELECT used FROM spend_windows") == 1
 
 
