@@ -73,10 +73,10 @@ def main() -> int:
     rounds = asked.rounds or (QUICK_ROUNDS if asked.quick else ROUNDS)
     with place() as home, marked_image(JOB_IMAGE) as image, contextlib.ExitStack() as stack:
         ours = stack.enter_context(Ours(home / "ours", image, ROOT))
-        floor = stack.enter_context(Floor(Site(home / "floor"), ours.specimen()))
+        floor = stack.enter_context(Floor(Site(home / "floor"), ours.specimen(), ours.ask_git))
         sides: list[Side] = [floor, ours]
         try:
-            reference = Reference(Site(home / "reference"), image, ours.redis_url)
+            reference = Reference(Site(home / "reference"), image, ours.redis_url, ours.ask_git)
             sides.insert(1, stack.enter_context(reference))
         except NotThere as problem:
             print(f"the reference's way is not measured: {problem}", file=sys.stderr)

@@ -151,6 +151,12 @@ class Ours:
             question = text("SELECT state, outcome FROM runs WHERE public_id = :id")
             return tuple(connection.execute(question, {"id": public_id}).one())  # type: ignore[return-value]
 
+    def ask_git(self, site: Site) -> None:
+        """What `pidispatch run` does right before its commit; before the other sides too, so that each meets
+        an engine that has just done the same."""
+        box = DockerGitBox(self._engine, installation=self._installation)
+        box.state(str(site.folder), uid=site.uid, gid=site.uid, image=self._image)
+
     def specimen(self) -> Specimen:
         """One run, looked at while it lives."""
         api = docker.APIClient(version="auto")
@@ -158,7 +164,7 @@ class Ours:
         with self._site.watched() as watch:
             public_id = self._ask(submissions, -1)
             self._first = Timed(public_id, submissions.committed, time.time(), watch.seen())
-        (box,) = api.containers(filters={"label": f"{LABEL_INSTALLATION}={self._installation}"})
+        (box,) = api.containers(all=True, filters={"label": f"{LABEL_INSTALLATION}={self._installation}"})
         facts = api.inspect_container(box["Id"])
         job = next(mount["Source"] for mount in facts["HostConfig"]["Mounts"] if mount["Target"] == "/job")
         kept = self._home / "specimen"
