@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, Self
 
 import docker
-from report import Figures, Step
 from sides.marker import SETTLE, Site
+from sides.report import Figures, Step
 
 
 @dataclass(frozen=True)

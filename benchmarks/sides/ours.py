@@ -6,15 +6,16 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Self
 
 import docker
-from report import Step
 from sides.floor import Specimen
 from sides.marker import SETTLE, Site
+from sides.report import Step
 from sides.steps import Timed, read_steps
 from sqlalchemy import text
 
@@ -69,7 +70,9 @@ class Ours:
             self._up = subprocess.Popen(
                 [sys.executable, "-m", "pidispatch", "up"], env=environment, cwd="/", stdout=log, stderr=log
             )
-        self._until(lambda: "ready in" in self._log.read_text(), BOOT_SECONDS, "`pidispatch up` is ready")
+        self._until(
+            lambda: "ready in" in self._log.read_text(), BOOT_SECONDS, "`pidispatch up` says that it is ready"
+        )
         where = addresses(self._settings)
         self.redis_url = where.redis
         self._database = Database(where.database)
@@ -100,9 +103,9 @@ class Ours:
         self._up.wait(60)
         self._provider.__exit__(None, None, None)
 
-    def _until(self, look: "partial[bool] | object", seconds: float, what: str) -> None:
+    def _until(self, look: Callable[[], bool], seconds: float, what: str) -> None:
         end = time.monotonic() + seconds
-        while not look():  # type: ignore[operator]
+        while not look():
             if self._up.poll() is not None or time.monotonic() > end:
                 raise SystemExit(f"not within {seconds:g} s: {what}\n{self._log.read_text()[-3000:]}")
             time.sleep(0.1)
@@ -149,7 +152,8 @@ class Ours:
     def _state(self, public_id: str) -> tuple[str, str | None]:
         with self._database.transaction() as connection:
             question = text("SELECT state, outcome FROM runs WHERE public_id = :id")
-            return tuple(connection.execute(question, {"id": public_id}).one())  # type: ignore[return-value]
+            state, outcome = connection.execute(question, {"id": public_id}).one()
+        return state, outcome
 
     def ask_git(self, site: Site) -> None:
         """What `pidispatch run` does right before its commit; before the other sides too, so that each meets
