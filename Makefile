@@ -16,7 +16,7 @@ demo: setup  ## one real run, end to end, against a scripted provider
 	@$(BIN)/pidispatch demo
 
 test: setup lint  ## lint, then every test (TESTS=tests/store picks some)
-	@$(BIN)/pytest -n 2 --dist loadfile $(TESTS)
+	@$(BIN)/pytest -n 2 --dist loadfile -rfEs $(TESTS)
 
 lint: setup  ## ruff, mypy and the import contracts
 	$(BIN)/ruff check .
@@ -35,7 +35,8 @@ lock: setup  ## pin everything again, as new as pyproject.toml and image/package
 	cd image && npm install --package-lock-only --ignore-scripts --no-audit --no-fund --omit-lockfile-registry-resolved
 
 bench: setup  ## every benchmark, quickly; each ends with one line of JSON
-	@for file in benchmarks/[a-z]*.py; do echo "== $$file"; $(BIN)/python "$$file" --quick || exit 1; done
+	@status=0; for file in $$(grep -l '__main__' benchmarks/*.py); do \
+	    echo "== $$file"; $(BIN)/python "$$file" --quick || status=1; done; exit $$status
 
 stop:  ## stop the Docker engine, if `make setup` started it here
 	@scripts/engine.sh stop

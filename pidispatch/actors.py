@@ -5,6 +5,7 @@ with the reason on standard error) on a configuration or schema that does not fi
 """
 
 import os
+import signal
 import sys
 
 import dramatiq
@@ -16,6 +17,7 @@ from pidispatch.app.worker import WorkerApp, build_worker
 from pidispatch.errors import PidispatchError
 from pidispatch.queue.admission import take_claim
 from pidispatch.queue.bells import FINISH, START, queue_of
+from pidispatch.services.execwrap import die_with_parent
 from pidispatch.services.parentpipe import VARIABLE as PARENT_PIPE
 from pidispatch.services.parentpipe import exit_when_parent_dies
 
@@ -24,6 +26,9 @@ log = structlog.get_logger(__name__)
 
 def _build() -> WorkerApp:
     log_json()
+    die_with_parent(
+        os.getppid(), signal.SIGTERM
+    )  # dramatiq's master, killed hard, would leave this process behind
     if PARENT_PIPE in os.environ:
         exit_when_parent_dies(int(os.environ[PARENT_PIPE]))
     try:

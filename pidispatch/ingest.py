@@ -23,6 +23,7 @@ class LocalRequest:
     model: str | None = None
     image: str | None = None
     max_turns: int | None = None
+    priority: int = 0
     force: bool = False
 
 
@@ -93,6 +94,7 @@ class Ingest:
             model=request.model,
             image=request.image,
             max_turns=request.max_turns,
+            priority=request.priority,
         )
 
     def _ring(self) -> bool:

@@ -179,6 +179,9 @@ class Hosts(Protocol):
     def bells_due(self) -> int:
         """How many bells should hang now: what may start, never more than the room for it."""
 
+    def tidy(self) -> int:
+        """Delete the payloads whose time is over and the workers that are long gone; returns how many payloads."""
+
 
 class Bell(Protocol):
     """Wake the workers of a host. A bell may be lost or doubled; the rows in Postgres decide."""
@@ -370,7 +373,7 @@ class CallLedger(Protocol):
     """One row for each model call: written before the first byte goes upstream, settled after."""
 
     def open_call(self, run_id: int, attempt: int, *, provider: str, model: str, api: str) -> int | None:
-        """The call's id, committed; None when the run may not call (not live, or asked to stop)."""
+        """The call's id, committed; None when the run may not call: not live, asked to stop, or without its go."""
 
     def settle_call(self, call_id: int, end: CallEnd) -> None:
         """Write the measured end; a second settlement of one call changes nothing."""

@@ -6,10 +6,10 @@ STATE=.setup # what set-up remembers of this checkout; in .gitignore
 # Milliseconds since the epoch. The decimal mark of EPOCHREALTIME follows the locale.
 now_ms() { local now=${EPOCHREALTIME//[!0-9]/}; echo $((now / 1000)); }
 
-BEGAN_MS=$(now_ms)
+export SETUP_BEGAN_MS=${SETUP_BEGAN_MS:-$(now_ms)} # one clock for a script and those that it calls
 
 say() {
-    local passed=$(($(now_ms) - BEGAN_MS))
+    local passed=$(($(now_ms) - SETUP_BEGAN_MS))
     printf '[%3d.%d s] %s\n' $((passed / 1000)) $((passed % 1000 / 100)) "$*"
 }
 

@@ -5,6 +5,7 @@
 #   scripts/engine.sh stop     stops the engine that `start` started from this checkout, and no other
 #   scripts/engine.sh owned    prints that engine's process id; exit code 1 when there is none
 #
+# PIDISPATCH_DOCKERD_FLAGS adds flags to dockerd (`--data-root /somewhere/large`).
 # A machine with systemd keeps its engine as a service: it is started there and never stopped from here.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -34,9 +35,10 @@ drop_stale_pid_file() {
 
 # Start dockerd with these flags and wait until it answers; on failure it is gone again.
 try_start() {
-    local socket pid deadline
+    local socket pid deadline root=()
     socket=$(engine_socket)
-    as_root setsid dockerd --host "unix://$socket" --pidfile "$PWD/$STATE/dockerd.own" \
+    is_root || root=(sudo -n)
+    "${root[@]}" setsid dockerd --host "unix://$socket" --pidfile "$PWD/$STATE/dockerd.own" \
         ${PIDISPATCH_DOCKERD_FLAGS:-} "$@" </dev/null >>"$LOG" 2>&1 9>&- &
     deadline=$((SECONDS + START_SECONDS))
     while [ "$SECONDS" -lt "$deadline" ]; do

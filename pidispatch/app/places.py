@@ -9,10 +9,12 @@ from pidispatch.errors import ConfigurationRefused
 from pidispatch.services.home import Home
 
 ENV_FILE = "PIDISPATCH_ENV_FILE"
+ADDRESSES = ("DATABASE_URL", "REDIS_URL", "VALKEY_URL", "VALKEY_PASSWORD")
 NOBODY_RUNS = (
     "no services: DATABASE_URL and REDIS_URL are not set, and no `pidispatch up` runs in {home}; "
     "run `pidispatch up`, or set both addresses"
 )
+NO_DATABASE = "no database: DATABASE_URL is not set, and no `pidispatch up` runs in {home}; run `pidispatch up`, or set DATABASE_URL"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,11 @@ def environment() -> dict[str, str]:
     return effective_environment(os.environ, env_file())
 
 
+def environment_for_others() -> dict[str, str]:
+    """The environment of this process for a program that needs no secret of ours; nothing of the file is in it."""
+    return {name: value for name, value in os.environ.items() if name not in ADDRESSES}
+
+
 def read_settings() -> Settings:
     """The settings of this process. Raises ConfigurationRefused with every problem at once."""
     return load(os.environ, env_file())
@@ -50,6 +57,16 @@ def read_settings() -> Settings:
 
 def home_of(settings: Settings) -> Home:
     return Home(settings.home, settings.run_dir)
+
+
+def database_address(settings: Settings) -> str:
+    """Where Postgres is, for those who need nothing else. Raises ConfigurationRefused; it may hold a password."""
+    if settings.database_url is not None:
+        return settings.database_url.get_secret_value()
+    running = home_of(settings).running_urls()
+    if running is None:
+        raise ConfigurationRefused([NO_DATABASE.format(home=settings.home)])
+    return running.database
 
 
 def addresses(settings: Settings) -> Addresses:

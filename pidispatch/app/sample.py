@@ -1,6 +1,7 @@
 """Make a sample repository for a demonstration, and show what a run changed in it."""
 
 import os
+import secrets
 import subprocess
 from functools import partial
 from pathlib import Path
@@ -18,29 +19,42 @@ OWNER = 1000  # the job runs as the folder's owner, which is never root
 FIRST_COMMIT = ("init -q -b main", "add -A", "commit -q -m first")
 
 
-def make_sample(settings: Settings, name: str) -> Path:
-    """A fresh repository with one commit; what an earlier run left under this name is removed."""
+def make_sample(settings: Settings) -> tuple[Path, str]:
+    """A fresh repository and its first commit; what earlier demonstrations left is removed."""
     parent = home_of(settings).root / "samples"
     parent.mkdir(mode=0o755, exist_ok=True)
-    if (parent / name).exists():
-        erase(parent, name)
-    sample = parent / name
+    for earlier in sorted(path.name for path in parent.iterdir()):
+        erase(parent, earlier)
+    sample = (
+        parent / f"sample-{secrets.token_hex(3)}"
+    )  # another name: another run, also within the same minute
     sample.mkdir()
     (sample / "hello.txt").write_text("hello world\n", encoding="utf-8")
-    identity = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1", "PATH": os.defpath}
-    for who in ("AUTHOR", "COMMITTER"):
-        identity |= {f"GIT_{who}_NAME": "pidispatch", f"GIT_{who}_EMAIL": "demo@localhost"}
-    for step in FIRST_COMMIT:  # no agent has been here yet: from the run on, git is asked in a box only
-        subprocess.run(["git", *step.split()], cwd=sample, env=identity, check=True)
+    for step in FIRST_COMMIT:
+        _git(sample, *step.split())
+    first = _git(sample, "rev-parse", "HEAD")
     if os.geteuid() == 0:
         for path in (sample, *sample.rglob("*")):
             os.lchown(path, OWNER, OWNER)
-    return sample
+    return sample, first
+
+
+def _git(sample: Path, *arguments: str) -> str:
+    """Git on the host, and only here: no agent has been in this folder yet."""
+    identity = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1", "PATH": os.defpath}
+    for who in ("AUTHOR", "COMMITTER"):
+        identity |= {f"GIT_{who}_NAME": "pidispatch", f"GIT_{who}_EMAIL": "demo@localhost"}
+    done = subprocess.run(
+        ["git", *arguments], cwd=sample, env=identity, check=True, capture_output=True, text=True
+    )
+    return done.stdout.strip()
 
 
 def changes(settings: Settings, database: Database, folder: Path, since: str) -> str:
     """The difference between the folder and a commit, asked of git in a box."""
-    installation = PostgresHosts(database, host=settings.worker_name).installation()
+    installation = PostgresHosts(database, host=settings.worker_name).installation(
+        capacity=settings.concurrency
+    )
     look = partial(open_folder, worker_uid=os.geteuid())
     found = look(os.fsencode(folder))
     box = DockerGitBox(Engine(), installation=installation)

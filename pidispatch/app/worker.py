@@ -29,6 +29,7 @@ from pidispatch.queue.threads import BesideTheWorker
 from pidispatch.queue.warm import WarmThreads
 from pidispatch.runtime.docker import DockerBoxes
 from pidispatch.runtime.engine import Engine
+from pidispatch.runtime.gitbox import DockerGitBox
 from pidispatch.runtime.image import DockerImages
 from pidispatch.runtime.jobfiles import JobFiles
 from pidispatch.runtime.workspace import open_folder
@@ -202,5 +203,6 @@ def _reconciler(adapters: Adapters, installation: str, finisher: Finisher, bell:
         ),
         bell=bell,
         hosts=adapters.hosts,
+        sweep=DockerGitBox(adapters.engine, installation=installation).sweep,
         clock=adapters.database.now,
     )

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pidispatch.domain.run import Outcome, Result
 
 NO_GO = 97  # the runner's exit code when the gateway gave no go
-NEVER_STARTED = (125, 126, 127)
 MAX_ATTEMPTS = 2  # attempts that got their go
 MAX_STARTS = 4  # attempts of any kind, so that a broken host cannot start one run for ever
 REPORT_CAPABILITY = "report"  # the image label that promises a signed report
@@ -60,6 +59,7 @@ _SIGNALS = {
     137: End(Outcome.FAILED, "killed", "sigkill"),
     143: End(Outcome.FAILED, "killed", "sigterm"),
 }
+_WORTH_A_START = (None, NO_GO, 137, 143)
 _WORD = re.compile(r"[a-z][a-z0-9-]{0,63}")
 _POLICY_REASONS = frozenset(
     {
@@ -90,9 +90,11 @@ def _stopped(stop_reason: str) -> End:
 
 
 def _never_started(evidence: Evidence) -> Verdict:
-    """A problem of the image or disk comes again; a box that vanished before its go is worth another start."""
+    """A problem of the image comes again; a box that was refused its go, killed or lost is worth another start."""
     if evidence.start_problem is not None:
         return End(Outcome.FAILED, "container-never-started", evidence.start_problem)
+    if evidence.exit_code not in _WORTH_A_START:
+        return End(Outcome.FAILED, "container-never-started", "exited-early")
     if evidence.attempt >= MAX_STARTS:
         return End(Outcome.FAILED, "container-never-started", "too-many-starts")
     return Again("never-started", 5)

@@ -9,12 +9,11 @@ from sqlalchemy.sql import bindparam
 from sqlalchemy.types import BigInteger, Integer, Text
 
 from pidispatch.domain.limits import Exceeds, RunCap, WindowFill, decide
-from pidispatch.domain.run import OCCUPYING, Claim, Waiting
+from pidispatch.domain.run import Claim, Waiting
 from pidispatch.ports import Admitted, Answer, Deferred, NoRoom, Passed, Ready, Refused
 from pidispatch.store.database import Database
 from pidispatch.store.ledger import close, expire_payload
-
-OCCUPYING_LIST = ", ".join(f"'{state}'" for state in OCCUPYING)
+from pidispatch.store.models import OCCUPYING_SQL
 
 # Priority with ageing (600 s of waiting are one step), scopes in turn, then age. A run deferred for its folder is due
 # as soon as the folder is free; one deferred for a time, when that has come.
@@ -43,9 +42,9 @@ LOCK_EVERYTHING = text("SELECT paused_at FROM scopes WHERE key = '*' FOR SHARE")
 LOCK_SCOPES = text("""
 SELECT key, occupied, "limit", paused_at FROM scopes WHERE key = ANY(:keys) ORDER BY key FOR UPDATE
 """).bindparams(bindparam("keys", type_=ARRAY(Text)))
-BLOCKER = text(f"SELECT id FROM runs WHERE mutex = :mutex AND state IN ({OCCUPYING_LIST}) LIMIT 1")  # noqa: S608
+BLOCKER = text(f"SELECT id FROM runs WHERE mutex = :mutex AND state IN ({OCCUPYING_SQL}) LIMIT 1")  # noqa: S608
 LOCK_HOST = text(f"""
-SELECT h.capacity - (SELECT count(*) FROM runs r WHERE r.host = h.name AND r.state IN ({OCCUPYING_LIST})) AS free
+SELECT h.capacity - (SELECT count(*) FROM runs r WHERE r.host = h.name AND r.state IN ({OCCUPYING_SQL})) AS free
 FROM hosts h WHERE h.name = :host FOR UPDATE
 """)  # noqa: S608
 

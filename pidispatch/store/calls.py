@@ -8,13 +8,12 @@ from sqlalchemy import text
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.sql import bindparam
 
-from pidispatch.domain.run import OCCUPYING
 from pidispatch.ports import CallEnd, Ticket
 from pidispatch.store.database import Database
+from pidispatch.store.models import OCCUPYING_SQL
 
-OCCUPYING_LIST = ", ".join(f"'{state}'" for state in OCCUPYING)
 TICKETS = f"""
-SELECT id, public_id, attempt, coalesce(provider, '') FROM runs WHERE state IN ({OCCUPYING_LIST})
+SELECT id, public_id, attempt, coalesce(provider, '') FROM runs WHERE state IN ({OCCUPYING_SQL})
 """  # noqa: S608 - fixed words
 
 # The clock of a run starts with its go. The container must be the one recorded for the attempt: a second box that a

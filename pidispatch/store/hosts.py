@@ -5,20 +5,17 @@ from datetime import datetime
 
 from sqlalchemy import text
 
-from pidispatch.domain.run import OCCUPYING
 from pidispatch.store.database import Database
+from pidispatch.store.models import OCCUPYING_SQL
 
-OCCUPYING_LIST = ", ".join(f"'{state}'" for state in OCCUPYING)
 REGISTER_HOST = text("""
 INSERT INTO hosts (name, capacity, engine_id) VALUES (:name, :capacity, :engine_id)
 ON CONFLICT (name) DO UPDATE SET capacity = excluded.capacity, heartbeat_at = clock_timestamp(),
   engine_id = coalesce(excluded.engine_id, hosts.engine_id)
 RETURNING installation
 """)
-KNOW_HOST = text("""
-INSERT INTO hosts (name, capacity) VALUES (:name, 1) ON CONFLICT (name) DO UPDATE SET name = excluded.name
-RETURNING installation
-""")
+KNOW_HOST = text("INSERT INTO hosts (name, capacity) VALUES (:name, :capacity) ON CONFLICT (name) DO NOTHING")
+INSTALLATION = text("SELECT installation FROM hosts WHERE name = :name")
 REGISTER_WORKER = text("""
 INSERT INTO workers (id, host, pid, version) VALUES (:id, :host, :pid, :version)
 ON CONFLICT (id) DO UPDATE SET heartbeat_at = clock_timestamp()
@@ -31,6 +28,7 @@ RECONCILED = text("UPDATE hosts SET reconciled_at = clock_timestamp() WHERE name
 FORGET_WORKERS = text(
     "DELETE FROM workers WHERE host = :host AND heartbeat_at < clock_timestamp() - interval '1 day'"
 )
+FORGET_PAYLOADS = text("DELETE FROM run_payloads WHERE expires_at < clock_timestamp()")
 LEAVE = text("DELETE FROM workers WHERE id = :id")
 # A run is due when its time has come and its folder is free; bells never exceed the room there is for them.
 DUE = text(f"""
@@ -41,7 +39,7 @@ SELECT least(
        AND (r.not_before IS NULL OR r.not_before <= now()) AND (m.key IS NULL OR m.occupied = 0)
        AND s.paused_at IS NULL AND NOT EXISTS (SELECT 1 FROM scopes g WHERE g.key = '*' AND g.paused_at IS NOT NULL)
      LIMIT 100) due),
-  (SELECT h.capacity + 1 - (SELECT count(*) FROM runs o WHERE o.host = h.name AND o.state IN ({OCCUPYING_LIST}))
+  (SELECT h.capacity + 1 - (SELECT count(*) FROM runs o WHERE o.host = h.name AND o.state IN ({OCCUPYING_SQL}))
    FROM hosts h WHERE h.name = :host)) AS bells
 """)  # noqa: S608 - fixed words
 TURN = text("SELECT pg_try_advisory_xact_lock(hashtextextended('pidispatch bells ' || :host, 0))")
@@ -76,14 +74,17 @@ class PostgresHosts:
             connection.execute(
                 REGISTER_WORKER, {"id": worker, "host": self._host, "pid": pid, "version": version}
             )
-            connection.execute(FORGET_WORKERS, {"host": self._host})
         return installation
 
-    def installation(self) -> str:
-        """The 8 hex digits of this host; the row is made if no worker ever registered."""
+    def installation(self, *, capacity: int) -> str:
+        """The label of this host's containers. A host that no worker has registered yet is made known."""
         with self._database.transaction() as connection:
-            found: str = connection.execute(KNOW_HOST, {"name": self._host}).scalar_one()
-            return found
+            found: str | None = connection.execute(INSTALLATION, {"name": self._host}).scalar_one_or_none()
+            if found is not None:
+                return found
+            connection.execute(KNOW_HOST, {"name": self._host, "capacity": capacity})
+            made: str = connection.execute(INSTALLATION, {"name": self._host}).scalar_one()
+            return made
 
     def beat(self, worker: str) -> None:
         with self._database.transaction() as connection:
@@ -101,6 +102,11 @@ class PostgresHosts:
             bells: int | None = connection.execute(DUE, {"host": self._host}).scalar_one()
             connection.execute(RECONCILED, {"host": self._host})
         return max(0, bells or 0)
+
+    def tidy(self) -> int:
+        with self._database.transaction() as connection:
+            connection.execute(FORGET_WORKERS, {"host": self._host})
+            return connection.execute(FORGET_PAYLOADS).rowcount
 
     def truth(self) -> QueueTruth:
         with self._database.transaction() as connection:

@@ -5,11 +5,10 @@ from typing import Any
 
 from sqlalchemy import Connection, TextClause, text
 
-from pidispatch.domain.run import OCCUPYING, AttemptFacts, Claim, Job, Occupant, State
+from pidispatch.domain.run import AttemptFacts, Claim, Job, Occupant, State
 from pidispatch.errors import StaleEpoch
 from pidispatch.store.database import Database
-
-OCCUPYING_LIST = ", ".join(f"'{state}'" for state in OCCUPYING)
+from pidispatch.store.models import OCCUPYING_SQL
 
 PREPARING = text("""
 UPDATE runs r SET state = 'preparing', epoch = r.epoch + 1, state_since = clock_timestamp()
@@ -41,14 +40,14 @@ WHERE id = :id AND epoch = :epoch AND state IN ('running', 'stopping') RETURNING
 # A stop is asked for without an epoch: it is true of whatever attempt is current, and moves no state by itself.
 REQUEST_STOP = text(f"""
 UPDATE runs SET stop_requested_at = clock_timestamp(), stop_reason = :reason
-WHERE id = :id AND state IN ({OCCUPYING_LIST}) AND stop_reason IS NULL
+WHERE id = :id AND state IN ({OCCUPYING_SQL}) AND stop_reason IS NULL
 """)  # noqa: S608 - fixed words
 OCCUPANTS = f"""
 SELECT r.id, r.public_id, r.state, r.attempt, r.epoch, a.container_id, r.worker, w.heartbeat_at, r.state_since,
        a.go_at, r.deadline_at, r.stop_reason
 FROM runs r LEFT JOIN run_attempts a ON a.run_id = r.id AND a.attempt = r.attempt
 LEFT JOIN workers w ON w.id = r.worker
-WHERE r.state IN ({OCCUPYING_LIST})
+WHERE r.state IN ({OCCUPYING_SQL})
 """  # noqa: S608
 FACTS = text("""
 SELECT r.epoch, r.state, r.attempt, r.public_id, r.stop_reason, a.container_id, a.container_name,

@@ -36,6 +36,8 @@ def upgrade(database: Database, *, progress: Callable[[str], None] = lambda _: N
     before = state(database)
     if before.fit is Fit.AHEAD:
         raise SchemaDiffers(found=before.found, wanted=before.wanted, ahead=True)
+    if before.fit is Fit.OK:
+        return before
     _run(database, lambda config: command.upgrade(config, "head"))
     progress(f"schema: {before.found or 'empty'} -> {before.wanted}")
     return state(database)

@@ -18,11 +18,15 @@ from pidispatch.upkeep.orphans import Orphans
 log = structlog.get_logger(__name__)
 
 PERIOD = 2.0  # seconds between looks
+TIDY = 60.0  # seconds between tidyings
 REPEAT = 10.0  # seconds until a bell for one ended box is rung again
 
 
 class Reconciler:
-    """Several processes may run it for one host: what they write is fenced, what they remove is removed once."""
+    """Several processes may run it for one host: what they write is fenced, what they remove is removed once.
+
+    `sweep` removes helper boxes that were left behind; it returns how many.
+    """
 
     def __init__(
         self,
@@ -37,6 +41,7 @@ class Reconciler:
         orphans: Orphans,
         bell: Bell,
         hosts: Hosts,
+        sweep: Callable[[], int],
         clock: Callable[[], datetime],
     ) -> None:
         self._host = host
@@ -49,6 +54,8 @@ class Reconciler:
         self._orphans = orphans
         self._bell = bell
         self._hosts = hosts
+        self._sweep = sweep
+        self._tidied: datetime | None = None
         self._clock = clock
         self._pool = ThreadPoolExecutor(4, thread_name_prefix="reconcile")
         self._busy: dict[int, Future[None]] = {}
@@ -78,12 +85,20 @@ class Reconciler:
         self._orphans.remove(boxes, rows)
         self._forget(rows)
         self.ring()
+        self._tidy(now)
 
     def ring(self) -> None:
         """Hang as many bells as runs may start now, and no more."""
         missing = self._hosts.bells_due() - self._bell.pending(self._host)
         if missing > 0:
             self._bell.ring_start(self._host, missing)
+
+    def _tidy(self, now: datetime) -> None:
+        """Once a minute: payloads whose time is over, and boxes that git was asked in and somebody left."""
+        if self._tidied is None or (now - self._tidied).total_seconds() >= TIDY:
+            self._tidied = now
+            self._hosts.tidy()
+            self._sweep()
 
     def _settle(self, run: Occupant, box: BoxState | None, now: datetime) -> None:
         seen = None if box is None else Box(ended=box.ended, running=box.status in {"running", "paused"})

@@ -78,9 +78,10 @@ def test_an_exit_code_alone_never_brings_a_second_attempt():
 
 
 def test_a_box_that_never_got_its_go_starts_again_but_not_for_ever():
-    assert judge(SILENT) == Again("never-started", 5)
+    assert judge(replace(SILENT, exit_code=97)) == Again("never-started", 5)
+    assert judge(replace(SILENT, exit_code=137)) == Again("never-started", 5)
     assert judge(replace(SILENT, box_known=False, exit_code=None)) == Again("never-started", 5)
-    assert judge(replace(SILENT, attempt=4)) == End(
+    assert judge(replace(SILENT, attempt=4, exit_code=97)) == End(
         Outcome.FAILED, "container-never-started", "too-many-starts"
     )
 
@@ -89,6 +90,13 @@ def test_a_problem_of_the_image_is_told_at_once():
     verdict = judge(replace(SILENT, exit_code=127, start_problem="entrypoint-missing"))
 
     assert verdict == End(Outcome.FAILED, "container-never-started", "entrypoint-missing")
+
+
+@pytest.mark.parametrize("code", [0, 1, 3, 125, 126, 127])
+def test_a_program_that_ends_by_itself_without_asking_for_its_go_is_not_started_again(code):
+    verdict = judge(replace(SILENT, exit_code=code))
+
+    assert verdict == End(Outcome.FAILED, "container-never-started", "exited-early")
 
 
 def test_a_forged_report_reason_cannot_choose_a_label():

@@ -170,6 +170,7 @@ class Site:
             ),
             bell=self.bell,
             hosts=self.hosts,
+            sweep=lambda: 0,
             clock=self.now,
         )
 

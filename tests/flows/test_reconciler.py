@@ -237,3 +237,21 @@ def test_the_host_row_says_when_it_was_last_looked_at(site):
         host=HOST,
     )
     assert fresh == {"looked": True}
+
+
+def test_a_payload_is_kept_seven_days_after_the_end_and_then_deleted(site):
+    run_id = a_run(site.database)
+    claim, container = site.started()
+    site.go(claim)
+    site.boxes.finish(container, 0)
+    site.finisher.finish(run_id)
+    assert value(site.database, "SELECT count(*) FROM run_payloads") == 1
+    with site.database.transaction() as connection:
+        connection.execute(
+            text("UPDATE run_payloads SET expires_at = expires_at - interval '7 days 1 minute'")
+        )
+
+    site.look()
+
+    assert value(site.database, "SELECT count(*) FROM run_payloads") == 0
+    assert value(site.database, "SELECT count(*) FROM run_history") == 1

@@ -30,6 +30,7 @@ class House:
     ledger: FakeLedger
     switch: Switch
     clients: list[UnixClient] = field(default_factory=list)
+    gives_go: bool = True  # most tests are about what comes after it
 
     @property
     def doors(self) -> ControlDoors:
@@ -38,6 +39,7 @@ class House:
     def open(self, run_id: int = 7, provider: str = "scripted", attempt: int = 1) -> Path:
         """Add a run, open its door, and return the socket."""
         self.tickets.add(Ticket(run_id, f"local:{run_id}", attempt, provider), CONTAINER)
+        self.tickets.runs[run_id].go_given = self.gives_go
         return Path(self.doors.open(run_id)) / "s"
 
     def client(self, run_id: int = 7, provider: str = "scripted") -> UnixClient:

@@ -90,7 +90,7 @@ class FakeLedger:
         self.switch.check()
         with self.switch.lock:
             run = self.tickets.runs.get(run_id)
-            if run is None or not run.live or run.ticket.attempt != attempt:
+            if run is None or not run.live or not run.go_given or run.ticket.attempt != attempt:
                 return None
             call = FakeCall(len(self.calls) + 1, run_id, attempt, provider, model, api, datetime.now(UTC))
             self.calls.append(call)

@@ -17,6 +17,18 @@ REPORT = {
 }  # fmt: skip
 
 
+@pytest.fixture
+def make_house(make_house):
+    """Houses whose runs have not got their go: here it is what is tested."""
+
+    def make(*args, **more):
+        house = make_house(*args, **more)
+        house.gives_go = False
+        return house
+
+    return make
+
+
 def ask_go(client, attempt=1, container=CONTAINER[:12]):
     return client.ask("POST", "/go", {"attempt": attempt, "container": container})
 

@@ -1,5 +1,6 @@
 """The command line: `pidispatch`."""
 
+import io
 import sys
 
 from pidispatch.entrypoints.cli.commands import cli
@@ -9,6 +10,9 @@ from pidispatch.errors import PidispatchError
 
 def main() -> None:
     """Run a command. Exit codes: 0 done, 1 failed, 2 configuration refused (or the command line not understood)."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal of few letters must not end a command
     try:
         cli()
     except PidispatchError as error:

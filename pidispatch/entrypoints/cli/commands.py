@@ -2,7 +2,7 @@
 
 import typer
 
-from pidispatch.entrypoints.cli import demo, up
+from pidispatch.entrypoints.cli import config, db, demo, image, logs, run, runs, status, up
 
 cli = typer.Typer(
     name="pidispatch",
@@ -14,3 +14,11 @@ cli = typer.Typer(
 cli.command()(up.up)
 cli.command()(up.worker)
 cli.command()(demo.demo)
+cli.command()(run.run)
+cli.command()(runs.runs)
+cli.command()(runs.show)
+cli.command()(logs.logs)
+cli.command()(status.status)
+cli.command()(config.config)
+cli.add_typer(db.db)
+cli.add_typer(image.image)

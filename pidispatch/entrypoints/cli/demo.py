@@ -13,7 +13,7 @@ from pidispatch.entrypoints.cli.output import err, out, plain
 
 TASK = "Change the greeting in hello.txt to `hello pidispatch`, and add a file of your own."
 RECORD = "select public_id, outcome, turns, tokens_total, exit_code from run_history order by ended_at desc limit 3"
-KEPT = ("PATH", "LANG", "LC_ALL", "TERM", "TMPDIR", "DOCKER_HOST", "COLUMNS", "NO_COLOR")
+KEPT = ("PATH", "PYTHONPATH", "LANG", "LC_ALL", "TERM", "TMPDIR", "DOCKER_HOST", "COLUMNS", "NO_COLOR")
 
 
 def demo(
@@ -35,11 +35,11 @@ def demo(
         environment = _environment(home, provider.url, api)
         settings = load(environment, None)
         with running(settings, environment, _say, echo=False) as (_, database):
-            sample = make_sample(settings, "sample")
+            sample, first = make_sample(settings)
             _say(f"a sample repository: {sample}")
             _show(["run", str(sample), "--task", TASK, "--wait"], environment)
             out.print("\n# what changed, asked of git in a box")
-            out.print(plain(changes(settings, database, sample, "HEAD")))
+            out.print(plain(changes(settings, database, sample, first)))
             _show(["runs", "--limit", "3"], environment)
             _show(["db", "psql", "-c", RECORD], environment)
             owner = (sample / "hello.txt").stat().st_uid

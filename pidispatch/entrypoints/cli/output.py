@@ -1,15 +1,21 @@
 """Print for people and for programs; nothing that came from outside reaches a terminal with control characters."""
 
+import dataclasses
+import io
 import json
 import sys
+from collections.abc import Sequence
+from datetime import UTC, date, datetime
 from typing import Any
 
 from rich.console import Console
 
 from pidispatch.errors import ConfigurationRefused, PidispatchError
 
-out = Console(highlight=False, soft_wrap=True, markup=False)
-err = Console(stderr=True, highlight=False, soft_wrap=True, markup=False)
+out = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
+err = Console(stderr=True, highlight=False, soft_wrap=True, markup=False, emoji=False)
+
+UNBOUNDED = 10_000  # columns where no terminal sets a width: a program that reads a table gets whole lines
 
 
 def plain(text: object) -> str:
@@ -17,9 +23,69 @@ def plain(text: object) -> str:
     return "".join(char if char.isprintable() or char == "\n" else repr(char)[1:-1] for char in str(text))
 
 
+def cell(value: object) -> str:
+    """A value on one line of a table: nothing for None, times to the second in UTC."""
+    match value:
+        case None:
+            return ""
+        case datetime():
+            return value.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+        case bool():
+            return "yes" if value else "no"
+        case int():
+            return f"{value:,}"
+        case float():
+            return f"{value:,.1f}"
+        case _:
+            return plain(value).replace("\n", "\\n")
+
+
+def print_table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Columns with a heading each. On a terminal long texts are folded; a program gets one line for each row."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for number, heading in enumerate(headings):
+        column = [row[number] for row in rows if row[number] is not None]
+        numeric = bool(column) and all(isinstance(value, int | float) for value in column)
+        folds = number > 0 and any(isinstance(value, str) for value in column)
+        table.add_column(heading, justify="right" if numeric else "left", no_wrap=not folds, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell(value)) for value in row))
+    if out.is_terminal:
+        out.print(table, soft_wrap=False)
+        return
+    paper = Console(file=io.StringIO(), width=UNBOUNDED, color_system=None)
+    with paper.capture() as lines:
+        paper.print(table)
+    for line in lines.get().splitlines():
+        out.print(line.rstrip())
+
+
+def print_facts(facts: Sequence[tuple[str, object]]) -> None:
+    """One `name  value` a line; those without a value are left out."""
+    shown = [(name, cell(value)) for name, value in facts if cell(value)]
+    width = max((len(name) for name, _ in shown), default=0)
+    for name, value in shown:
+        out.print(f"{name:<{width}}  {value}")
+
+
 def print_json(value: Any) -> None:
-    """One JSON document on standard output; times are ISO 8601."""
-    sys.stdout.write(json.dumps(value, default=str, ensure_ascii=True, indent=2) + "\n")
+    """One JSON document on standard output: frozen values are objects, times ISO 8601 in UTC."""
+    sys.stdout.write(json.dumps(value, default=_json, ensure_ascii=True, indent=2) + "\n")
+
+
+def _json(value: object) -> object:
+    match value:
+        case datetime():
+            return value.astimezone(UTC).isoformat()
+        case date():
+            return value.isoformat()
+        case _ if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        case _:
+            return str(value)
 
 
 def complain(error: PidispatchError) -> None:

@@ -82,6 +82,8 @@ _LOOK_AT_BOX = (
     "ls -la / /job /workspace /gate /agent; touch /job/x; tr '\\0' ' ' < /proc/1/cmdline"
 )
 
+_WAIT_FOR_RELEASE = "touch waiting; for i in $(seq 900); do [ -e release ] && break; sleep 0.1; done; echo released > gated.txt"
+
 HAPPY = (
     say("I will look around first.", bash("ls -la && cat hello.txt")),
     say(Tool("write", {"path": "made-by-agent.txt", "content": "written by the write tool\n"})),
@@ -109,6 +111,7 @@ SCENARIOS: dict[str, Scenario] = {
     "slowtool": Scenario(
         (say(bash("echo started; sleep 60; echo finished > slow.txt")), say("The slow tool has ended."))
     ),
+    "gated": Scenario((say(bash(_WAIT_FOR_RELEASE)), say("I was let go on."))),
     "slowtext": Scenario((Say(("word " * 400,), pause=0.05),)),
     "length": Scenario((Say(("This answer is cut off he",), cut=True),)),
     "http401": Scenario(

@@ -1,0 +1,96 @@
+"""Read what a run's container prints, for people."""
+
+import codecs
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from pidispatch.app.databases import opened
+from pidispatch.config import Settings
+from pidispatch.domain.run import State
+from pidispatch.errors import PidispatchError
+from pidispatch.ports import BoxWatch
+from pidispatch.runtime.docker import DockerBoxes
+from pidispatch.runtime.engine import Engine
+from pidispatch.store import history, rundetail
+from pidispatch.store.database import Database
+from pidispatch.store.rundetail import RunDetail
+
+# Everything that moves a cursor, hides, or turns the direction of writing; line ends and tabs stay.
+UNSEEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    "\U000e0000-\U000e007f]"
+)
+BEFORE_A_BOX = (State.QUEUED, State.DEFERRED, State.HELD, State.ADMITTED, State.PREPARING)
+
+
+class OnAnotherHost(PidispatchError):
+    """The container is another machine's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """Pieces of bounded size, as they come."""
+
+    texts: Iterator[str]
+
+
+@dataclass(frozen=True, slots=True)
+class NotYet:
+    name: str
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    name: str
+    state: str
+
+
+@contextmanager
+def output_of(
+    settings: Settings, name: str, *, follow: bool, sleep: Callable[[float], None] = time.sleep
+) -> Iterator[Output | NotYet | Gone]:
+    """The output of the run's last container. With `follow`, wait for one.
+
+    Raises NoSuchRun, OnAnotherHost, EngineUnavailable, and what `opened` raises.
+    """
+    with opened(settings) as database:
+        found = _with_container(database, history.find_run(database, name).id, follow=follow, sleep=sleep)
+    run = found.run
+    container = found.attempts[-1].container_id if found.attempts else None
+    if run.host is not None and run.host != settings.worker_name and not run.ended:
+        raise OnAnotherHost(f"{run.public_id} runs on {run.host}; ask for its output there")
+    engine = Engine()
+    watch = box_watch(engine)
+    try:
+        if container is not None and watch.inspect(container) is not None:
+            yield Output(seen(watch.output(container, follow=follow)))
+        else:
+            yield Gone(run.public_id, run.state) if run.ended else NotYet(run.public_id, run.state)
+    finally:
+        engine.close()
+
+
+def box_watch(engine: Engine) -> BoxWatch:
+    return DockerBoxes(engine)
+
+
+def seen(pieces: Iterable[bytes]) -> Iterator[str]:
+    """The pieces as text without what a terminal would obey; a character may be split between two of them."""
+    decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+    for piece in pieces:
+        yield UNSEEN.sub("", decoder.decode(piece))
+    yield UNSEEN.sub("", decoder.decode(b"", final=True))
+
+
+def _with_container(
+    database: Database, run_id: int, *, follow: bool, sleep: Callable[[float], None]
+) -> RunDetail:
+    while True:
+        found = rundetail.run_detail(database, run_id)
+        if not follow or found.run.state not in BEFORE_A_BOX:
+            return found
+        sleep(0.5)

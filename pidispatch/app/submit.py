@@ -1,0 +1,108 @@
+"""Take a request for a run in, and follow the run until it ends."""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+
+from pidispatch.app.databases import opened
+from pidispatch.app.places import addresses
+from pidispatch.app.reading import standing_of
+from pidispatch.config import Settings
+from pidispatch.errors import DatabaseUnavailable, ImageMissing
+from pidispatch.ingest import Ingest, LocalRequest, Submitted
+from pidispatch.ports import GitBox
+from pidispatch.queue.bells import RedisBell
+from pidispatch.queue.broker import make_broker
+from pidispatch.runtime.engine import Engine
+from pidispatch.runtime.gitbox import DockerGitBox
+from pidispatch.runtime.workspace import open_folder
+from pidispatch.store import history
+from pidispatch.store.database import Database
+from pidispatch.store.history import RunRecord
+from pidispatch.store.hosts import PostgresHosts
+from pidispatch.store.standing import QueueStatus
+from pidispatch.store.submissions import PostgresSubmissions
+
+__all__ = ["Desk", "LocalRequest", "QueueStatus", "RunRecord", "Submission", "desk"]
+
+PATIENCE_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """What became of a request, and what was true of the queue right after."""
+
+    submitted: Submitted
+    run: RunRecord
+    queue: QueueStatus
+
+
+class Desk:
+    """Where a person hands in requests and asks after them."""
+
+    def __init__(self, database: Database, settings: Settings, ingest: Ingest) -> None:
+        self._database = database
+        self._settings = settings
+        self._ingest = ingest
+
+    def submit(self, request: LocalRequest) -> Submission:
+        """Raises FolderRefused (then nothing is left), EngineUnavailable, ImageMissing, DatabaseUnavailable."""
+        try:
+            submitted = self._ingest.submit(request)
+        except ImageMissing as error:
+            image = request.image or self._settings.job_image
+            way_out = "run `pidispatch image build`" if request.image is None else "build or load it"
+            raise ImageMissing(f"the Docker engine has no image {image}; {way_out}") from error
+        run = history.find_run(self._database, submitted.public_id)
+        return Submission(submitted, run, standing_of(self._database, self._settings))
+
+    def follow(
+        self, run_id: int, *, every: float = 0.5, sleep: Callable[[float], None] = time.sleep
+    ) -> Iterator[RunRecord]:
+        """The run again and again until it has ended; a Postgres that is away for a minute is waited for."""
+        answered = time.monotonic()
+        while True:
+            try:
+                run = history.run_record(self._database, run_id)
+            except DatabaseUnavailable:
+                if time.monotonic() - answered > PATIENCE_SECONDS:
+                    raise
+            else:
+                answered = time.monotonic()
+                yield run
+                if run.ended:
+                    return
+            sleep(every)
+
+
+@contextmanager
+def desk(settings: Settings) -> Iterator[Desk]:
+    """Raises ConfigurationRefused, SchemaDiffers, DatabaseUnavailable."""
+    where = addresses(settings)
+    with opened(settings) as database:
+        installation = PostgresHosts(database, host=settings.worker_name).installation(
+            capacity=settings.concurrency
+        )
+        broker = make_broker(where.redis)
+        engine = Engine()
+        ingest = Ingest(
+            host=settings.worker_name,
+            submissions=PostgresSubmissions(database),
+            bell=RedisBell(broker),
+            gitbox=git_box(engine, installation),
+            open_folder=partial(open_folder, worker_uid=os.geteuid()),
+            default_image=settings.job_image,
+            clock=database.now,
+        )
+        try:
+            yield Desk(database, settings, ingest)
+        finally:
+            broker.close()
+            engine.close()
+
+
+def git_box(engine: Engine, installation: str) -> GitBox:
+    return DockerGitBox(engine, installation=installation)

@@ -1,0 +1,64 @@
+"""`db`: the database's schema and address, and psql on it."""
+
+from typing import Annotated
+
+import typer
+
+from pidispatch.entrypoints.cli.options import AsJson
+from pidispatch.entrypoints.cli.output import err, out, plain, print_json
+
+db = typer.Typer(name="db", help="Upgrade, check and read the database.", no_args_is_help=True)
+
+
+@db.command()
+def upgrade() -> None:
+    """Bring the schema to this version."""
+    from pidispatch.app import databases
+    from pidispatch.app.places import read_settings
+
+    databases.upgrade(read_settings(), say=lambda line: err.print(plain(line)))
+
+
+@db.command()
+def check(as_json: AsJson = False) -> None:
+    """Say whether the schema is this version's: ok (exit code 0), behind or ahead (1)."""
+    from pidispatch.app import databases
+    from pidispatch.app.places import read_settings
+
+    state = databases.check(read_settings())
+    ok = state.fit is databases.Fit.OK
+    if as_json:
+        print_json({"state": state.fit, "found": state.found, "wanted": state.wanted})
+    else:
+        way_out = {"behind": "; run `pidispatch db upgrade`", "ahead": "; install the newer pidispatch"}
+        found = state.found or "no revision"
+        out.print(
+            plain(f"{state.fit}: at {found}, this version needs {state.wanted}{way_out.get(state.fit, '')}")
+        )
+    raise typer.Exit(0 if ok else 1)
+
+
+@db.command()
+def url() -> None:
+    """Print the database's address for other programs, without its password."""
+    from pidispatch.app import databases
+    from pidispatch.app.places import read_settings
+
+    out.print(plain(databases.shown_address(read_settings())))
+
+
+@db.command(
+    context_settings={
+        "ignore_unknown_options": True,
+        "allow_interspersed_args": False,
+        "help_option_names": [],
+    },
+)
+def psql(
+    arguments: Annotated[list[str] | None, typer.Argument(metavar="[ARGS]…", help="For psql.")] = None,
+) -> None:
+    """Open psql on the database; arguments are psql's, as in `pidispatch db psql -c 'TABLE run_history'`."""
+    from pidispatch.app import databases
+    from pidispatch.app.places import read_settings
+
+    raise typer.Exit(databases.psql(read_settings(), arguments or []))

@@ -1,0 +1,130 @@
+"""`run`: ask for one run in a folder."""
+
+import re
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pidispatch.domain.task import TASK_LIMIT, cut_task
+from pidispatch.entrypoints.cli.options import AsJson
+from pidispatch.entrypoints.cli.output import err, out, plain, print_json
+from pidispatch.entrypoints.cli.task import task_bytes
+from pidispatch.entrypoints.cli.watching import watch
+from pidispatch.entrypoints.cli.wording import how_it_stands, progress_of, queue_in_words, tokens_of
+
+if TYPE_CHECKING:
+    from pidispatch.app.submit import RunRecord, Submission
+
+FLOW = re.compile(r"[a-z0-9](?:[a-z0-9_-]{0,62}[a-z0-9])?")
+
+
+def _flow(text: str | None) -> str | None:
+    if text is None or FLOW.fullmatch(text):
+        return text
+    raise typer.BadParameter("want 1 to 64 of a-z, 0-9, _ and -, beginning and ending with a letter or digit")
+
+
+def _word(text: str | None) -> str | None:
+    """A name handed to other programs, as the settings take it."""
+    from pidispatch.config.grammar import Unwanted, word
+
+    try:
+        return None if text is None else word(text)
+    except Unwanted as error:
+        raise typer.BadParameter(f"want {error.want}") from error
+
+
+def run(
+    folder: Annotated[str, typer.Argument(metavar="FOLDER", help="The root of a git repository.")],
+    *,
+    task: Annotated[str | None, typer.Option(metavar="TEXT", help="What to do.")] = None,
+    task_file: Annotated[
+        str | None, typer.Option(metavar="PATH", help="A file with the task; - is stdin.")
+    ] = None,
+    flow: Annotated[str | None, typer.Option(callback=_flow, help="A flow of the repository.")] = None,
+    provider: Annotated[
+        str | None, typer.Option(callback=_word, help="Else as configured at its start.")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(callback=_word, help="Else as configured at its start.")
+    ] = None,
+    max_turns: Annotated[int | None, typer.Option(min=1, max=2**31 - 1, help="Else as configured.")] = None,
+    image: Annotated[str | None, typer.Option(callback=_word, help="The box's image; never pulled.")] = None,
+    priority: Annotated[
+        int, typer.Option(min=-100, max=100, help="A step is worth ten minutes of waiting.")
+    ] = 0,
+    force: Annotated[bool, typer.Option("--force", help="Although changes are not committed.")] = False,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Wait for the end; exit code 0 when it completed.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Queue one run of the agent in FOLDER."""
+    content = task_bytes(task, task_file)
+
+    from pidispatch.app.places import read_settings
+    from pidispatch.app.submit import LocalRequest, desk
+
+    settings = read_settings()
+    request = LocalRequest(
+        folder=folder,
+        task=content,
+        flow=flow,
+        provider=provider,
+        model=model,
+        image=image,
+        max_turns=max_turns,
+        priority=priority,
+        force=force,
+    )
+    with desk(settings) as opened:
+        made = opened.submit(request)
+        _say(made, len(content), settings.worker_name, quiet=as_json)
+        ended = watch(opened, made.run) if wait else None
+    if as_json:
+        print_json(_document(made, ended or made.run, content))
+    elif ended is not None:
+        _say_end(ended)
+    raise typer.Exit(0 if ended is None or ended.outcome == "completed" else 1)
+
+
+def _say(made: "Submission", size: int, host: str, *, quiet: bool) -> None:
+    """What became of the request, then what is true of the queue. Programs find it in the document instead."""
+    said = err if quiet else out
+    if size > TASK_LIMIT:
+        err.print(f"the task has {size:,} bytes: it is cut visibly after {TASK_LIMIT:,}")
+    run = made.run
+    if made.submitted.duplicate:
+        said.print(
+            plain(
+                f"{run.public_id} is this same request of this minute, nothing new is queued: {progress_of(run)}"
+            )
+        )
+    else:
+        said.print(plain(f"{run.public_id} is queued for {run.target}"))
+        if not made.submitted.rung:
+            err.print("Redis does not answer, so no worker was woken: a worker finds the run by itself")
+    if not run.ended:
+        said.print(plain(queue_in_words(made.queue, host)))
+
+
+def _say_end(run: "RunRecord") -> None:
+    took = f" after {run.seconds:.1f} s" if run.seconds is not None else ""
+    out.print(plain(f"{run.public_id}: {how_it_stands(run)}{took}, {tokens_of(run)}"))
+    out.print(plain(f"pidispatch show {run.public_id}"))
+
+
+def _document(made: "Submission", run: "RunRecord", task: bytes) -> dict[str, object]:
+    return {
+        "public_id": run.public_id,
+        "duplicate": made.submitted.duplicate,
+        "rung": made.submitted.rung,
+        "task_bytes": len(task),
+        "task_kept_bytes": len(cut_task(task)),
+        "queue": {
+            "workers": len(made.queue.workers),
+            "workers_here": made.queue.workers_on(run.pinned_host or ""),
+            "paused_since": made.queue.paused_since,
+        },
+        "run": run,
+    }

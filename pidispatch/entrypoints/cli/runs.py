@@ -1,0 +1,156 @@
+"""`runs` and `show`: read runs back."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pidispatch.domain.run import State
+from pidispatch.entrypoints.cli.options import AsJson, RunName
+from pidispatch.entrypoints.cli.output import out, print_facts, print_json, print_table
+from pidispatch.entrypoints.cli.wording import how_it_stands, tokens_of
+
+if TYPE_CHECKING:
+    from pidispatch.app.reading import RunDetail, RunRecord
+
+
+def runs(
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="How many, newest first.")] = 20,
+    state: Annotated[State | None, typer.Option(help="Only runs in this state.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List runs, newest first."""
+    from pidispatch.app import reading
+    from pidispatch.app.places import read_settings
+
+    found = reading.runs(read_settings(), limit=limit, state=state)
+    if as_json:
+        print_json(found)
+    elif found:
+        print_table(
+            ("run", "target", "state", "model", "turns", "tokens", "seconds", "asked for"),
+            [_row(run) for run in found],
+        )
+    else:
+        out.print("no runs" if state is None else f"no runs in state {state}")
+
+
+def _row(run: "RunRecord") -> Sequence[object]:
+    return (
+        run.public_id,
+        run.target,
+        how_it_stands(run),
+        run.model,
+        run.turns,
+        run.tokens_total,
+        run.seconds,
+        run.created_at,
+    )
+
+
+def show(run: RunName, as_json: AsJson = False) -> None:
+    """Show everything that is known of one run."""
+    from pidispatch.app import reading
+    from pidispatch.app.places import read_settings
+
+    found = reading.detail(read_settings(), run)
+    if as_json:
+        print_json(found)
+    else:
+        _print_run(found)
+
+
+def _print_run(found: "RunDetail") -> None:
+    run, payload = found.run, found.payload
+    print_facts(
+        (
+            ("run", f"{run.public_id} (number {run.id})"),
+            ("target", run.target),
+            ("folder", payload.folder if payload else None),
+            ("state", how_it_stands(run)),
+            ("until", run.until),
+            ("behind", run.blocked_by),
+            ("place in line", run.place),
+            ("result", run.result),
+            ("exit code", run.exit_code),
+            ("flow", run.flow),
+            ("model", " / ".join(part for part in (run.provider, run.model) if part)),
+            ("image", run.image),
+            ("turns", f"{run.turns} of at most {run.max_turns}" if run.turns is not None else None),
+            ("tokens", tokens_of(run)),
+            ("seconds", run.seconds),
+            ("host", run.host or run.pinned_host),
+            (
+                "task",
+                f"{payload.task_bytes:,} bytes, {payload.task_kept_bytes:,} kept" if payload else "deleted",
+            ),
+            ("task deleted at", payload.expires_at if payload else None),
+            ("asked for", run.created_at),
+            ("admitted", run.admitted_at),
+            ("started", run.started_at),
+            ("ended", run.ended_at),
+        )
+    )
+    _print_attempts(found)
+    _print_money(found)
+
+
+def _print_attempts(found: "RunDetail") -> None:
+    if found.attempts:
+        out.print()
+        print_table(
+            ("attempt", "host", "container", "go", "exited", "code", "outcome", "reason", "report"),
+            [
+                (
+                    attempt.attempt,
+                    attempt.host,
+                    attempt.container_id[:12] if attempt.container_id else None,
+                    attempt.go_at,
+                    attempt.exited_at,
+                    attempt.exit_code,
+                    attempt.outcome,
+                    " ".join(word for word in (attempt.reason, attempt.why) if word),
+                    {True: "signed", False: "unverified", None: None}[attempt.report_verified],
+                )
+                for attempt in found.attempts
+            ],
+        )
+
+
+def _print_money(found: "RunDetail") -> None:
+    if found.usage:
+        out.print()
+        print_table(
+            ("provider", "model", "calls", "failed", "estimated", "in", "out", "cache read", "cache write"),
+            [
+                (
+                    used.provider,
+                    used.model,
+                    used.calls,
+                    used.failed_calls,
+                    used.estimated_calls,
+                    used.tokens_in,
+                    used.tokens_out,
+                    used.tokens_cache_read,
+                    used.tokens_cache_write,
+                )
+                for used in found.usage
+            ],
+        )
+    if found.reservations:
+        out.print()
+        print_table(
+            ("window", "unit", "from", "state", "held", "settled", "used by all"),
+            [
+                (
+                    f"{held.scope} {held.period}",
+                    held.unit,
+                    held.starts_on,
+                    held.state,
+                    held.held,
+                    held.settled,
+                    held.used,
+                )
+                for held in found.reservations
+            ],
+        )

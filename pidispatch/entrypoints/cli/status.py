@@ -1,0 +1,73 @@
+"""`status`: what is true of the queue now."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from pidispatch.entrypoints.cli.options import AsJson
+from pidispatch.entrypoints.cli.output import cell, out, plain, print_facts, print_json, print_table
+
+if TYPE_CHECKING:
+    from pidispatch.app.reading import QueueStatus
+
+
+def status(as_json: AsJson = False) -> None:
+    """Show the queue: runs by state, workers, hosts, pauses, and what today may still start."""
+    from pidispatch.app import reading
+    from pidispatch.app.places import read_settings
+
+    found = reading.status(read_settings())
+    if as_json:
+        print_json(_document(found))
+    else:
+        _print_status(found)
+
+
+def _document(found: "QueueStatus") -> dict[str, object]:
+    return {
+        "at": found.at,
+        "states": dict(found.states),
+        "causes": dict(found.causes),
+        "ended_today": dict(found.ended_today),
+        "paused_since": found.paused_since,
+        "paused": found.paused,
+        "workers": found.workers,
+        "hosts": found.hosts,
+        "held_calls": found.held_calls,
+        "windows": found.windows,
+    }
+
+
+def _print_status(found: "QueueStatus") -> None:
+    workers = len(found.workers)
+    print_facts(
+        (
+            ("queue", f"paused since {cell(found.paused_since)}" if found.paused_since else "open"),
+            ("runs", _counts(found.states) or "none waiting, none running"),
+            ("why waiting", _counts(found.causes)),
+            ("ended today", _counts(found.ended_today) or "none"),
+            ("workers", str(workers) if workers else "none: start `pidispatch up` or `pidispatch worker`"),
+            ("open model calls", found.held_calls),
+        )
+    )
+    for pause in found.paused:
+        if pause.scope != "*":
+            out.print(plain(f"paused: {pause.scope} since {cell(pause.paused_at)}"))
+    if found.hosts:
+        out.print()
+        print_table(
+            ("host", "running", "room for", "workers", "last compared with Docker"),
+            [(host.name, host.used, host.capacity, host.workers, host.reconciled_at) for host in found.hosts],
+        )
+    if found.windows:
+        out.print()
+        print_table(
+            ("window", "from", "runs", "cap", "state"),
+            [
+                (window.period, window.starts_on, window.used, window.cap, window.state)
+                for window in found.windows
+            ],
+        )
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {word}" for word, count in counts.items() if count)

@@ -1,0 +1,59 @@
+"""Say in words where a run and the queue stand."""
+
+from typing import TYPE_CHECKING
+
+from pidispatch.domain.run import OCCUPYING, State
+from pidispatch.entrypoints.cli.output import cell
+
+if TYPE_CHECKING:
+    from pidispatch.app.reading import QueueStatus, RunRecord
+
+
+def how_it_stands(run: "RunRecord") -> str:
+    """`completed`, `policy: over-budget (day-cap)`, `deferred: scope`, `running`."""
+    if run.ended:
+        detail = f" ({run.why})" if run.why else ""
+        return (
+            f"{run.outcome}: {run.reason}{detail}"
+            if run.reason not in {None, run.outcome}
+            else f"{run.outcome}"
+        )
+    if run.state == State.QUEUED:
+        return run.state
+    word = run.stop_reason if run.state in OCCUPYING else run.cause
+    return f"{run.state}: {word}" if word else run.state
+
+
+def tokens_of(run: "RunRecord") -> str:
+    cached = run.tokens_cache_read + run.tokens_cache_write
+    parts = f"{run.tokens_in:,} in, {run.tokens_out:,} out" + (f", {cached:,} cached" if cached else "")
+    return f"{run.tokens_total:,} ({parts}) in {run.calls:,} calls"
+
+
+def progress_of(run: "RunRecord") -> str:
+    """One line on a run that goes on: state, turns, tokens, seconds, and why it waits."""
+    parts = [how_it_stands(run)]
+    if run.started_at is not None:
+        turns = run.turns or 0
+        parts.append(f"{turns} turn{'' if turns == 1 else 's'}")
+        parts.append(f"{run.tokens_total:,} tokens")
+        parts.append(f"{run.seconds or 0:.0f} s")
+    if run.until is not None:
+        parts.append(f"not before {cell(run.until)}")
+    if run.blocked_by is not None:
+        parts.append(f"behind {run.blocked_by}")
+    if run.place is not None:
+        parts.append(f"place {run.place} in line")
+    return " · ".join(parts)
+
+
+def queue_in_words(queue: "QueueStatus", host: str) -> str:
+    """What is true of the queue for a run that must start on `host`."""
+    workers = queue.workers_on(host)
+    if workers == 0:
+        there = f" of {host}" if queue.workers else ""
+        return f"no worker{there} is running: start `pidispatch up` or `pidispatch worker`"
+    alive = "1 worker is running" if workers == 1 else f"{workers} workers are running"
+    if queue.paused_since is not None:
+        return f"{alive}, but everything is paused since {cell(queue.paused_since)}"
+    return alive

@@ -1,0 +1,142 @@
+"""Read everything that the rows know of one run."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any
+
+from sqlalchemy import text
+
+from pidispatch.store.database import Database
+from pidispatch.store.history import RunRecord, read_run
+
+ATTEMPTS = text("""
+SELECT attempt, host, container_name, container_id, image_id, admitted_at, boxed_at, go_at, exited_at, ended_at,
+       exit_code, oom_killed, outcome, reason, why, report_verified
+FROM run_attempts WHERE run_id = :id ORDER BY attempt
+""")
+# A run that has not ended has no usage rows yet: its calls are summed here as they will be at its end.
+USAGE = text("""
+SELECT provider, model, calls, failed_calls, estimated_calls, tokens_in, tokens_out, tokens_cache_read,
+       tokens_cache_write, tokens_reasoning, cost_micros, cost_class
+FROM run_usage WHERE run_id = :id
+UNION ALL
+SELECT provider, model, count(*)::int,
+       (count(*) FILTER (WHERE state <> 'held' AND (status IS NULL OR status NOT BETWEEN 200 AND 299)))::int,
+       (count(*) FILTER (WHERE NOT measured OR state = 'assumed'))::int, sum(tokens_in)::bigint,
+       sum(tokens_out)::bigint, sum(tokens_cache_read)::bigint, sum(tokens_cache_write)::bigint,
+       sum(tokens_reasoning)::bigint, NULL::bigint, NULL::text
+FROM provider_calls WHERE run_id = :id AND NOT EXISTS (SELECT 1 FROM run_usage u WHERE u.run_id = :id)
+GROUP BY provider, model ORDER BY 1, 2
+""")
+RESERVATIONS = text("""
+SELECT w.scope, w.unit, w.period, w.starts_on, v.state, v.held, v.settled, w.used
+FROM reservations v JOIN spend_windows w ON w.id = v.window_id WHERE v.run_id = :id
+ORDER BY (w.scope = '*'), w.scope, w.unit, array_position(ARRAY['day', 'week', 'month'], w.period)
+""")
+PAYLOAD = text("""
+SELECT folder, task_bytes, coalesce(length(task), 0) AS task_kept_bytes, coalesce(length(event), 0) AS event_bytes,
+       expires_at
+FROM run_payloads WHERE run_id = :id
+""")
+TELLING = text("SELECT admission, reported FROM runs WHERE id = :id")
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptRecord:
+    """One box: `go_at` is when it was allowed to spend; `report_verified` whether its report was signed."""
+
+    attempt: int
+    host: str
+    container_name: str | None
+    container_id: str | None
+    image_id: str | None
+    admitted_at: datetime
+    boxed_at: datetime | None
+    go_at: datetime | None
+    exited_at: datetime | None
+    ended_at: datetime | None
+    exit_code: int | None
+    oom_killed: bool | None
+    outcome: str | None
+    reason: str | None
+    why: str | None
+    report_verified: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class UsageRecord:
+    """What one model used in the run, as the gateway measured it."""
+
+    provider: str
+    model: str
+    calls: int
+    failed_calls: int
+    estimated_calls: int
+    tokens_in: int
+    tokens_out: int
+    tokens_cache_read: int
+    tokens_cache_write: int
+    tokens_reasoning: int
+    cost_micros: int | None
+    cost_class: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReservationRecord:
+    """What the run holds or has used in one window; `used` is the whole window's."""
+
+    scope: str
+    unit: str
+    period: str
+    starts_on: date
+    state: str
+    held: int
+    settled: int | None
+    used: int
+
+
+@dataclass(frozen=True, slots=True)
+class PayloadRecord:
+    """How large the untrusted bytes are, and where the run works; they are deleted at `expires_at`."""
+
+    folder: str | None
+    task_bytes: int | None
+    task_kept_bytes: int
+    event_bytes: int
+    expires_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunDetail:
+    """`admission` holds the facts of the last decision, `reported` what the box said of itself (never money)."""
+
+    run: RunRecord
+    attempts: Sequence[AttemptRecord]
+    usage: Sequence[UsageRecord]
+    reservations: Sequence[ReservationRecord]
+    payload: PayloadRecord | None
+    admission: dict[str, Any] | None
+    reported: dict[str, Any] | None
+
+
+def run_detail(database: Database, run_id: int) -> RunDetail:
+    """Raises NoSuchRun, DatabaseUnavailable."""
+    asked = {"id": run_id}
+    with database.transaction() as connection:
+        run = read_run(connection, run_id)
+        payload = connection.execute(PAYLOAD, asked).one_or_none()
+        telling = connection.execute(TELLING, asked).one()
+        return RunDetail(
+            run=run,
+            attempts=[AttemptRecord(*row) for row in connection.execute(ATTEMPTS, asked)],
+            usage=[UsageRecord(*row) for row in connection.execute(USAGE, asked)],
+            reservations=[ReservationRecord(*row) for row in connection.execute(RESERVATIONS, asked)],
+            payload=None if payload is None else _payload(*payload),
+            admission=telling.admission,
+            reported=telling.reported,
+        )
+
+
+def _payload(folder: bytes | None, *rest: Any) -> PayloadRecord:
+    return PayloadRecord(None if folder is None else folder.decode(errors="surrogateescape"), *rest)

@@ -1,0 +1,133 @@
+"""`logs`: the output of a box while it exists, harmless to the terminal that shows it."""
+
+import threading
+import tracemalloc
+
+import pytest
+
+from pidispatch.app import output
+from pidispatch.errors import EngineUnavailable
+from tests.cli.lives import begin, end, meanwhile
+from tests.fakes.boxes import FakeBoxes
+from tests.store.builders import a_host, a_run, value
+from tests.support.boxes import a_box
+
+ESCAPES = b"plain \x1b[31mred\x1b[0m\ttab\r\nbell\x07 \xc2\x9bnot \xe2\x80\xaeleft \xed\xa0\x80 \xff end\n"
+
+
+@pytest.fixture
+def boxes(monkeypatch):
+    boxes = FakeBoxes()
+    monkeypatch.setattr(output, "box_watch", lambda engine: boxes)
+    return boxes
+
+
+@pytest.fixture
+def boxed(database, boxes):
+    """(the claim of a running run, its container)."""
+    container = boxes.create(a_box("i" * 8, "pi-job:latest", "sleep", "9"))
+    boxes.start(container)
+    a_run(database)
+    return begin(database, container), container
+
+
+def test_the_output_of_a_box_is_printed_without_what_a_terminal_obeys(pidispatch, boxes, boxed):
+    boxes.finish(boxed[1], 0, ESCAPES)
+
+    said = pidispatch("logs", boxed[0].public_id)
+
+    assert said.code == 0
+    assert said.out == "plain [31mred[0m\ttab\nbell not left \ufffd\ufffd\ufffd \ufffd end\n"
+
+
+def test_a_character_split_between_two_pieces_is_whole():
+    assert (
+        "".join(output.seen([b"a\xe2\x82", b"\xac\xf0\x9f", b"\x98\x80", b"\xe2"]))
+        == "a\u20ac\U0001f600\ufffd"
+    )
+
+
+def test_a_long_output_needs_little_memory():
+    def pieces():
+        for _ in range(1600):
+            yield b"x" * 65536
+
+    tracemalloc.start()
+    total = sum(len(text) for text in output.seen(pieces()))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+
+    assert total == 1600 * 65536
+    assert peak < 2_000_000
+
+
+def test_an_output_that_is_gone_with_its_container_is_said(pidispatch, database, boxes, boxed):
+    claim, container = boxed
+    end(database, claim)
+    boxes.remove(container)
+
+    said = pidispatch("logs", claim.public_id)
+
+    assert (said.code, said.out) == (1, "")
+    assert said.err == (
+        f"{claim.public_id} is ended: its output is gone with its container\n"
+        f"its record stays: pidispatch show {claim.public_id}\n"
+    )
+
+
+def test_a_waiting_run_has_no_output_yet(pidispatch, database, boxes):
+    name = value(database, "SELECT public_id FROM runs WHERE id = :id", id=a_run(database))
+
+    said = pidispatch("logs", str(name))
+
+    assert said.code == 1
+    assert said.err == f"{name} has no container yet: it is queued; --follow waits for it\n"
+
+
+def test_following_waits_for_the_box(pidispatch, database, boxes):
+    run_id = a_run(database)
+    asked = threading.Event()
+
+    def live():
+        assert asked.wait(10)
+        container = boxes.create(a_box("i" * 8, "pi-job:latest", "printf", "here it is\n"))
+        boxes.start(container)
+        begin(database, container)
+
+    asked.set()
+    with meanwhile(live):
+        said = pidispatch("logs", "--follow", str(run_id))
+
+    assert (said.code, said.out) == (0, "here it is\n")
+
+
+def test_following_a_run_that_never_had_a_box_ends(pidispatch, database, boxes):
+    run_id = a_run(database)
+    with database.transaction() as connection:
+        connection.exec_driver_sql(
+            "UPDATE runs SET state = 'ended', outcome = 'policy', reason = 'over-budget', ended_at = now()"
+        )
+
+    said = pidispatch("logs", "-f", str(run_id))
+
+    assert said.code == 1
+    assert "is ended: its output is gone" in said.err
+
+
+def test_a_run_of_another_host_names_it(pidispatch, bare, database, boxed):
+    a_host(database)
+    bare.setenv("PI_WORKER_NAME", "h2")
+
+    said = pidispatch("logs", boxed[0].public_id)
+
+    assert said.code == 1
+    assert said.err == f"pidispatch: {boxed[0].public_id} runs on h1; ask for its output there\n"
+
+
+def test_an_engine_that_is_down_is_one_line(pidispatch, boxes, boxed):
+    boxes.down = True
+
+    said = pidispatch("logs", boxed[0].public_id)
+
+    assert said.code == EngineUnavailable.exit_code
+    assert said.err.count("\n") == 1

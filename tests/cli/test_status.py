@@ -1,0 +1,88 @@
+"""`status`: the truth about the queue."""
+
+from tests.cli.lives import begin, call, end
+from tests.store.builders import a_host, a_run
+
+KEYS = [
+    "at", "states", "causes", "ended_today", "paused_since", "paused", "workers", "hosts", "held_calls", "windows"
+]  # fmt: skip
+STATES = ["queued", "deferred", "held", "admitted", "preparing", "running", "stopping", "finishing"]
+
+
+def test_an_empty_queue_says_that_nobody_works(pidispatch):
+    said = pidispatch("status")
+
+    assert said.code == 0
+    assert "workers           none: start `pidispatch up` or `pidispatch worker`\n" in said.out
+
+
+def test_a_program_gets_keys_that_stay(pidispatch, database):
+    a_host(database)
+    for _ in range(2):
+        a_run(database)
+    claim = begin(database)
+    call(database, claim)
+
+    found = pidispatch("status", "--json").document
+
+    assert list(found) == KEYS
+    assert list(found["states"]) == STATES
+    assert (found["states"]["running"], found["states"]["queued"]) == (1, 1)
+    assert found["causes"] == {"waiting-for-a-worker": 1}
+    assert list(found["workers"][0]) == ["id", "host", "pid", "version", "started_at", "heartbeat_at"]
+    host = found["hosts"][0]
+    assert list(host) == ["name", "capacity", "used", "workers", "engine_id", "heartbeat_at", "reconciled_at"]
+    assert (host["name"], host["capacity"], host["used"], host["workers"]) == ("h1", 3, 1, 1)
+    assert found["windows"] == [
+        {
+            "scope": "*",
+            "unit": "runs",
+            "period": "day",
+            "starts_on": found["at"][:10],
+            "used": 1,
+            "held": 1,
+            "settled": 0,
+            "cap": 25,
+            "state": "ok",
+        }
+    ]
+
+
+def test_only_capped_windows_are_shown_with_their_state(pidispatch, bare, database):
+    bare.setenv("PI_DAILY_CAP", "2")
+    bare.setenv("PI_MONTHLY_CAP", "100")
+    bare.setenv("PI_SOFT_HOLD_PCT", "50")
+    for _ in range(2):
+        a_run(database)
+        end(database, begin(database, f"{_:064x}"))
+
+    windows = pidispatch("status", "--json").document["windows"]
+
+    assert [(each["period"], each["cap"]) for each in windows] == [("day", 2), ("month", 100)]
+    assert (windows[0]["used"], windows[0]["settled"], windows[0]["state"]) == (2, 2, "soft-hold")
+    assert "2 completed" in pidispatch("status").out
+
+
+def test_pauses_are_said(pidispatch, database):
+    a_run(database)
+    with database.transaction() as connection:
+        connection.exec_driver_sql(
+            "UPDATE scopes SET paused_at = now(), paused_by = 'somebody' WHERE key = '*'"
+        )
+
+    found = pidispatch("status", "--json").document
+
+    assert found["paused"] == [{"scope": "*", "paused_at": found["paused_since"], "paused_by": "somebody"}]
+    assert "queue             paused since 2" in pidispatch("status").out
+
+
+def test_an_open_model_call_is_counted(pidispatch, database):
+    a_run(database)
+    claim = begin(database)
+    with database.transaction() as connection:
+        connection.exec_driver_sql(
+            "INSERT INTO provider_calls (run_id, attempt, host, provider, model, api)"
+            f" VALUES ({claim.run_id}, 1, 'h1', 'scripted', 'happy', 'openai-completions')"
+        )
+
+    assert pidispatch("status", "--json").document["held_calls"] == 1

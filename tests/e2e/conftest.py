@@ -1,0 +1,36 @@
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pidispatch.entrypoints.scripted import ScriptedProvider
+from tests.e2e.installation import Installation
+
+
+def _an_installation() -> Iterator[Installation]:
+    root = Path(tempfile.mkdtemp(prefix="pd-", dir="/tmp"))
+    root.chmod(0o711)
+    with ScriptedProvider() as provider:
+        installation = Installation(root, provider)
+        try:
+            yield installation
+        finally:
+            if installation.process is not None and installation.process.poll() is None:
+                installation.stop()
+            shutil.rmtree(root, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def installation() -> Iterator[Installation]:
+    """One running installation for all tests that do not break it."""
+    for made in _an_installation():
+        made.start()
+        yield made
+
+
+@pytest.fixture
+def fresh() -> Iterator[Installation]:
+    """An installation of the test's own, not started."""
+    yield from _an_installation()
