@@ -78,7 +78,7 @@ class Ours:
         self._database = Database(where.database)
         self._engine = Engine()
         hosts = PostgresHosts(self._database, host=self._settings.worker_name)
-        self._installation = hosts.installation()
+        self._installation = hosts.installation(capacity=self._settings.concurrency)
         return self
 
     def _environment(self) -> dict[str, str]:
