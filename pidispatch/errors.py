@@ -51,6 +51,16 @@ class DatabaseUnavailable(Unavailable):
     part = "Postgres"
 
 
+class DatabaseRefused(PidispatchError):
+    """Postgres answers, and does not allow this role to do what was asked."""
+
+    def __init__(self, problem: str) -> None:
+        self.problem = problem
+        super().__init__(
+            f"Postgres refuses: {problem}; give this role the rights, or use the owner of the tables"
+        )
+
+
 class QueueUnavailable(Unavailable):
     part = "Redis"
 

@@ -60,27 +60,35 @@ class Ingest:
 
     def submit(self, request: LocalRequest) -> Submitted:
         folder = self._open_folder(request.folder.encode(errors="surrogateescape"))
+        public_id = self._public_id(request, folder)
+        if self._submissions.known(
+            public_id
+        ):  # its run may be changing the folder already, which is no fault now
+            return Submitted(public_id, duplicate=True, rung=False)
         state = self._gitbox.state(
             folder.path, uid=folder.uid, gid=folder.gid, image=request.image or self._default_image
         )
         _require_repository(folder, state, force=request.force)
-        run = self._row(request, folder, state)
+        run = self._row(request, folder, state, public_id)
         if self._submissions.submit(run) is None:
             return Submitted(run.public_id, duplicate=True, rung=False)
         return Submitted(run.public_id, duplicate=False, rung=self._ring())
 
-    def _row(self, request: LocalRequest, folder: LocalFolder, state: FolderState) -> NewRun:
+    def _public_id(self, request: LocalRequest, folder: LocalFolder) -> str:
+        return local_run_id(
+            folder=folder.path.encode(errors="surrogateescape"),
+            flow=request.flow,
+            task=request.task,
+            asked_at=self._clock(),
+            provider=request.provider,
+            model=request.model,
+        )
+
+    def _row(self, request: LocalRequest, folder: LocalFolder, state: FolderState, public_id: str) -> NewRun:
         path = folder.path.encode(errors="surrogateescape")
         event = {"source": "manual", "folder": folder.basename, "sha": state.head}
         return NewRun(
-            public_id=local_run_id(
-                folder=path,
-                flow=request.flow,
-                task=request.task,
-                asked_at=self._clock(),
-                provider=request.provider,
-                model=request.model,
-            ),
+            public_id=public_id,
             folder=path,
             task=cut_task(request.task),
             task_bytes=len(request.task),

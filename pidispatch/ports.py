@@ -118,8 +118,13 @@ class HostFiles(Protocol):
 
 
 class Submissions(Protocol):
+    """Both raise DatabaseUnavailable."""
+
+    def known(self, public_id: str) -> bool:
+        """Whether a run of this public id exists."""
+
     def submit(self, run: NewRun) -> int | None:
-        """Write the run and its payload; None when a run of this public id exists. Raises DatabaseUnavailable."""
+        """Write the run and its payload; None when a run of this public id exists."""
 
 
 class Runs(Protocol):

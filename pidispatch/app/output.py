@@ -69,7 +69,8 @@ def output_of(
         if container is not None and watch.inspect(container) is not None:
             yield Output(seen(watch.output(container, follow=follow)))
         else:
-            yield Gone(run.public_id, run.state) if run.ended else NotYet(run.public_id, run.state)
+            what = NotYet if run.state in BEFORE_A_BOX else Gone
+            yield what(run.public_id, run.state)
     finally:
         engine.close()
 

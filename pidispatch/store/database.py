@@ -7,7 +7,9 @@ from datetime import datetime
 from sqlalchemy import Connection, Engine, create_engine, make_url, text
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 
-from pidispatch.errors import DatabaseUnavailable
+from pidispatch.errors import DatabaseRefused, DatabaseUnavailable
+
+NOT_ALLOWED = {"42501", "25006"}  # insufficient privilege, read-only transaction
 
 
 class Database:
@@ -20,13 +22,14 @@ class Database:
             pool_size=pool_size,
             max_overflow=pool_size,
             pool_pre_ping=False,
+            hide_parameters=True,  # else an error's text shows tasks and paths
             pool_use_lifo=True,  # the connection used last has its statements prepared
             connect_args={"application_name": application, "connect_timeout": 5},
         )
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
-        """Commit at the end, roll back on any error. Raises DatabaseUnavailable when Postgres does not answer."""
+        """Commit at the end, roll back on any error. Raises DatabaseUnavailable, DatabaseRefused."""
         try:
             with self._engine.begin() as connection:
                 yield connection
@@ -35,6 +38,8 @@ class Database:
         except DBAPIError as error:
             if error.connection_invalidated:
                 raise DatabaseUnavailable(_first_line(error)) from error
+            if getattr(error.orig, "sqlstate", None) in NOT_ALLOWED:
+                raise DatabaseRefused(_first_line(error)) from error
             raise
 
     def now(self) -> datetime:

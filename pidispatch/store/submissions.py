@@ -5,6 +5,7 @@ from sqlalchemy import text
 from pidispatch.domain.run import NewRun
 from pidispatch.store.database import Database
 
+KNOWN = text("SELECT EXISTS (SELECT 1 FROM runs WHERE public_id = :public_id)")
 ADD_SCOPE = text('INSERT INTO scopes (key, "limit") VALUES (:key, :limit) ON CONFLICT (key) DO NOTHING')
 ADD_RUN = text("""
 INSERT INTO runs (public_id, kind, target, scope, mutex, pinned_host, trigger_type, flow, provider, model, image,
@@ -24,6 +25,11 @@ class PostgresSubmissions:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+
+    def known(self, public_id: str) -> bool:
+        with self._database.transaction() as connection:
+            found: bool = connection.execute(KNOWN, {"public_id": public_id}).scalar_one()
+            return found
 
     def submit(self, run: NewRun) -> int | None:
         with self._database.transaction() as connection:

@@ -135,3 +135,24 @@ def test_without_psql_the_way_out_is_said(pidispatch, bare):
 
     assert said.code == 1
     assert said.err.startswith("pidispatch: psql is missing: ")
+
+
+def test_a_role_without_rights_is_told_on_one_line(command, bare, services, database_url, empty_database_url):
+    with services.administrator() as connection:
+        connection.execute("DROP ROLE IF EXISTS pd_weak")
+        connection.execute("CREATE ROLE pd_weak LOGIN")
+    try:
+        for url, arguments in (
+            (database_url, ("runs",)),
+            (database_url, ("run", "/tmp", "--task", "a secret task")),
+            (empty_database_url, ("db", "upgrade")),
+        ):
+            bare.setenv("DATABASE_URL", url.replace("pidispatch@", "pd_weak@"))
+            bare.setenv("REDIS_URL", "redis://127.0.0.1:1")
+            said = command(*arguments)
+            assert said.code == 1
+            assert said.err.startswith("pidispatch: Postgres refuses: permission denied")
+            assert said.err.count("\n") == 1
+    finally:
+        with services.administrator() as connection:
+            connection.execute("DROP ROLE pd_weak")

@@ -7,10 +7,12 @@ import pytest
 
 from pidispatch.app import output
 from pidispatch.errors import EngineUnavailable
+from pidispatch.runtime.docker import DockerBoxes
+from pidispatch.runtime.engine import Engine
 from tests.cli.lives import begin, end, meanwhile
 from tests.fakes.boxes import FakeBoxes
 from tests.store.builders import a_host, a_run, value
-from tests.support.boxes import a_box
+from tests.support.boxes import a_box, an_installation, eventually, image_or_skip
 
 ESCAPES = b"plain \x1b[31mred\x1b[0m\ttab\r\nbell\x07 \xc2\x9bnot \xe2\x80\xaeleft \xed\xa0\x80 \xff end\n"
 
@@ -70,7 +72,7 @@ def test_an_output_that_is_gone_with_its_container_is_said(pidispatch, database,
 
     assert (said.code, said.out) == (1, "")
     assert said.err == (
-        f"{claim.public_id} is ended: its output is gone with its container\n"
+        f"{claim.public_id} has ended: its output is gone with its container\n"
         f"its record stays: pidispatch show {claim.public_id}\n"
     )
 
@@ -111,7 +113,7 @@ def test_following_a_run_that_never_had_a_box_ends(pidispatch, database, boxes):
     said = pidispatch("logs", "-f", str(run_id))
 
     assert said.code == 1
-    assert "is ended: its output is gone" in said.err
+    assert "has ended: its output is gone" in said.err
 
 
 def test_a_run_of_another_host_names_it(pidispatch, bare, database, boxed):
@@ -131,3 +133,28 @@ def test_an_engine_that_is_down_is_one_line(pidispatch, boxes, boxed):
 
     assert said.code == EngineUnavailable.exit_code
     assert said.err.count("\n") == 1
+
+
+@pytest.mark.docker
+def test_a_real_container_is_read_and_followed_to_its_end(pidispatch, database):
+    engine = Engine()
+    image = image_or_skip(engine)
+    real = DockerBoxes(engine)
+    script = r"printf 'one \033[31mtwo\n'; sleep 1.5; echo three >&2"
+    with an_installation(real) as installation:
+        container = real.create(a_box(installation, image, "sh", "-c", script))
+        real.start(container)
+        run_id = a_run(database)
+        begin(database, container)
+        assert eventually(lambda: real.tail(container, 100))
+
+        now = pidispatch("logs", str(run_id))
+        followed = pidispatch("logs", str(run_id), "--follow")
+        real.remove(container)
+        gone = pidispatch("logs", str(run_id))
+    engine.close()
+
+    assert (now.code, now.out) == (0, "one [31mtwo\n")
+    assert (followed.code, followed.out) == (0, "one [31mtwo\nthree\n")
+    assert gone.code == 1
+    assert "is running: its output is gone with its container" in gone.err

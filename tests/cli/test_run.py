@@ -128,6 +128,18 @@ def test_the_same_request_of_one_minute_is_told_as_the_run_that_stands(run, data
     assert value(database, "SELECT count(*) FROM runs WHERE public_id = :name", name=name) == 1
 
 
+def test_a_duplicate_is_told_although_its_run_has_changed_the_folder(run, gitbox):
+    for _ in range(2):
+        gitbox.answer = FolderState(is_root=True, head=HEAD, dirty=False, problem=None)
+        first = run("--task", "do it")
+        gitbox.answer = FolderState(is_root=True, head=HEAD, dirty=True, problem=None)
+        second = run("--task", "do it")
+        if second.code == 0:  # else a minute began between them
+            break
+
+    assert second.out.startswith(f"{first.out.split()[0]} is this same request of this minute")
+
+
 def test_a_duplicate_of_an_ended_run_says_how_that_ended(run, database):
     for _ in range(2):
         first = run("--task", "do it")

@@ -135,7 +135,7 @@ def test_a_person_sees_attempts_usage_and_reservations(pidispatch, database):
         "folder           /repos/done\n",
         "state            failed: infra (agent-died)\n",
         "exit code        1\n",
-        "tokens           110 (100 in, 10 out) in 1 calls\n",
+        "tokens           110 (100 in, 10 out) in 1 call\n",
         "task             4 bytes, 4 kept\n",
         "failed   infra agent-died",
         "scripted  happy      1       0          0  100   10",

@@ -60,7 +60,7 @@ def test_the_end_of_the_run_is_the_exit_code(wait, database, verdict, exit_code,
     assert lines[0] == "queued · place 1 in line"
     assert lines[-1].startswith("running · 1 turn · 1,244 tokens · ")
     assert words in said.out
-    assert "1,244 (1,234 in, 10 out) in 1 calls" in said.out
+    assert "1,244 (1,234 in, 10 out) in 1 call" in said.out
 
 
 def test_a_program_gets_the_ended_run(wait, database):
@@ -122,6 +122,24 @@ def test_ctrl_c_leaves_the_run_running_and_says_so(wait, database):
     assert said.err.endswith(f"{name} goes on without you: pidispatch show {name}\n")
     assert value(database, "SELECT state FROM runs") == "running"
     assert value(database, "SELECT stop_reason IS NULL FROM runs")
+
+
+def test_a_postgres_that_drops_its_connections_is_waited_for(wait, services, database):
+    def live():
+        until_asked(database)
+        claim = begin(database)
+        time.sleep(0.7)
+        with services.administrator() as connection:
+            connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'pidispatch cli'"
+            )
+        end(database, claim)
+
+    with meanwhile(live):
+        said = wait()
+
+    assert said.code == 0
+    assert "completed after" in said.out
 
 
 def test_a_run_that_waits_says_why(wait, database):

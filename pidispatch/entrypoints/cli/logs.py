@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from pidispatch.domain.run import State
 from pidispatch.entrypoints.cli.options import RunName
 from pidispatch.entrypoints.cli.output import err, plain
 
@@ -28,7 +29,8 @@ def logs(
                     err.print(plain(f"{name} has no container yet: it is {state}; --follow waits for it"))
                     raise typer.Exit(1)
                 case Gone(name, state):
-                    err.print(plain(f"{name} is {state}: its output is gone with its container"))
+                    ending = "has ended" if state == State.ENDED else f"is {state}"
+                    err.print(plain(f"{name} {ending}: its output is gone with its container"))
                     err.print(plain(f"its record stays: pidispatch show {name}"))
                     raise typer.Exit(1)
     except KeyboardInterrupt:

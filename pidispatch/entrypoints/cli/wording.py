@@ -27,15 +27,18 @@ def how_it_stands(run: "RunRecord") -> str:
 def tokens_of(run: "RunRecord") -> str:
     cached = run.tokens_cache_read + run.tokens_cache_write
     parts = f"{run.tokens_in:,} in, {run.tokens_out:,} out" + (f", {cached:,} cached" if cached else "")
-    return f"{run.tokens_total:,} ({parts}) in {run.calls:,} calls"
+    return f"{run.tokens_total:,} ({parts}) in {_count(run.calls, 'call')}"
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
 def progress_of(run: "RunRecord") -> str:
     """One line on a run that goes on: state, turns, tokens, seconds, and why it waits."""
     parts = [how_it_stands(run)]
     if run.started_at is not None:
-        turns = run.turns or 0
-        parts.append(f"{turns} turn{'' if turns == 1 else 's'}")
+        parts.append(_count(run.turns or 0, "turn"))
         parts.append(f"{run.tokens_total:,} tokens")
         parts.append(f"{run.seconds or 0:.0f} s")
     if run.until is not None:
