@@ -136,7 +136,7 @@ def queue_status(database: Database, caps: Sequence[Cap]) -> QueueStatus:
             hosts=[HostRecord(*row) for row in connection.execute(HOSTS)],
             paused=[PauseRecord(*row) for row in connection.execute(PAUSED)],
             held_calls=connection.execute(HELD_CALLS).scalar_one(),
-            windows=_windows(connection, caps),
+            windows=read_windows(connection, caps),
         )
 
 
@@ -144,7 +144,8 @@ def _counted(connection: Connection, statement: TextClause) -> dict[str, int]:
     return {row[0]: row[1] for row in connection.execute(statement)}
 
 
-def _windows(connection: Connection, caps: Sequence[Cap]) -> Sequence[WindowRecord]:
+def read_windows(connection: Connection, caps: Sequence[Cap]) -> Sequence[WindowRecord]:
+    """The windows of these caps that today falls in, used or not, in the order of `caps`."""
     asked = {
         "scopes": [cap.scope for cap in caps],
         "units": [str(cap.unit) for cap in caps],

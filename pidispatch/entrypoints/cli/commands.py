@@ -2,7 +2,21 @@
 
 import typer
 
-from pidispatch.entrypoints.cli import config, db, demo, image, logs, run, runs, status, up
+from pidispatch.entrypoints.cli import (
+    budget,
+    config,
+    db,
+    demo,
+    doctor,
+    explain,
+    image,
+    logs,
+    pausing,
+    run,
+    runs,
+    status,
+    up,
+)
 
 cli = typer.Typer(
     name="pidispatch",
@@ -18,7 +32,12 @@ cli.command()(run.run)
 cli.command()(runs.runs)
 cli.command()(runs.show)
 cli.command()(logs.logs)
+cli.command()(explain.explain)
 cli.command()(status.status)
+cli.command()(budget.budget)
+cli.command()(pausing.pause)
+cli.command()(pausing.resume)
+cli.command()(doctor.doctor)
 cli.command()(config.config)
 cli.add_typer(db.db)
 cli.add_typer(image.image)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from pidispatch.entrypoints.cli.options import AsJson
 from pidispatch.entrypoints.cli.output import cell, out, plain, print_facts, print_json, print_table
+from pidispatch.entrypoints.cli.wording import amount, window_name
 
 if TYPE_CHECKING:
     from pidispatch.app.reading import QueueStatus
@@ -61,9 +62,15 @@ def _print_status(found: "QueueStatus") -> None:
     if found.windows:
         out.print()
         print_table(
-            ("window", "from", "runs", "cap", "state"),
+            ("window", "from", "used", "cap", "state"),
             [
-                (window.period, window.starts_on, window.used, window.cap, window.state)
+                (
+                    window_name(window.scope, window.unit, window.period),
+                    window.starts_on,
+                    amount(window.unit, window.used),
+                    amount(window.unit, window.cap),
+                    window.state,
+                )
                 for window in found.windows
             ],
         )
