@@ -30,10 +30,10 @@ def check_boxes(
     if found:
         sleep(PATIENCE)
         found = found.lasting(look())
-    yield _finding(
-        "boxes of runs", "every run that goes on has its container", {**found.boxless, **found.ended}
-    )
-    yield _finding("runs of boxes", "every container of ours has a run that goes on", found.orphans)
+    boxless = [*found.boxless.values(), *found.ended.values()]
+    orphans = [*found.orphans.values()]
+    yield _finding("boxes of runs", "every run that goes on has its container", boxless)
+    yield _finding("runs of boxes", "every container of ours has a run that goes on", orphans)
 
 
 def _finding(check: str, rule: str, wrong: Sequence[str]) -> Finding:
