@@ -39,7 +39,7 @@ LIMIT 1
 
 LOCK_RUN = text("""
 SELECT r.id, EXISTS (SELECT 1 FROM reservations v WHERE v.run_id = r.id AND v.state = 'held') AS reserved
-FROM runs r WHERE r.id = :id AND r.epoch = :epoch AND r.state IN ('queued', 'deferred') FOR UPDATE SKIP LOCKED
+FROM runs r WHERE r.id = :id AND r.epoch = :epoch AND r.state IN ('queued', 'deferred') FOR NO KEY UPDATE SKIP LOCKED
 """)
 ADD_SCOPES = text("""
 INSERT INTO scopes (key, "limit") SELECT key, CASE WHEN key = :mutex THEN 1 END FROM unnest(:keys) AS asked (key)
@@ -47,7 +47,7 @@ ORDER BY key ON CONFLICT (key) DO NOTHING
 """).bindparams(bindparam("keys", type_=ARRAY(Text)), bindparam("mutex", type_=Text))
 LOCK_EVERYTHING = text("SELECT paused_at FROM scopes WHERE key = '*' FOR SHARE")
 LOCK_SCOPES = text("""
-SELECT key, occupied, "limit", paused_at FROM scopes WHERE key = ANY(:keys) ORDER BY key FOR UPDATE
+SELECT key, occupied, "limit", paused_at FROM scopes WHERE key = ANY(:keys) ORDER BY key FOR NO KEY UPDATE
 """).bindparams(bindparam("keys", type_=ARRAY(Text)))
 BLOCKER = text(f"""
 SELECT id FROM runs WHERE :key IN (mutex, scope, 'project:' || project) AND state IN ({OCCUPYING_SQL})
@@ -55,7 +55,7 @@ ORDER BY admitted_at LIMIT 1
 """)  # noqa: S608 - fixed words
 LOCK_HOST = text(f"""
 SELECT :capacity - (SELECT count(*) FROM runs r WHERE r.host = h.name AND r.state IN ({OCCUPYING_SQL})) AS free
-FROM hosts h WHERE h.name = :host FOR UPDATE
+FROM hosts h WHERE h.name = :host FOR NO KEY UPDATE
 """)  # noqa: S608 - fixed words
 
 # One round trip counts the run in every window and says what each holds now; a refusal rolls back to the savepoint.

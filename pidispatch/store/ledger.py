@@ -9,7 +9,7 @@ SELECT w.id FROM spend_windows w JOIN reservations v ON v.window_id = w.id
 WHERE v.run_id = :run AND v.state = 'held'
 ORDER BY (CASE WHEN w.scope = '*' THEN 3 WHEN w.scope LIKE 'model:%' THEN 2 WHEN w.scope LIKE 'project:%' THEN 1 ELSE 0
           END), w.scope COLLATE "C", w.unit COLLATE "C", w.period COLLATE "C", w.starts_on
-FOR UPDATE OF w
+FOR NO KEY UPDATE OF w
 """)
 RELEASE = text("""
 WITH closed AS (
