@@ -9,7 +9,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.sql import bindparam
 from sqlalchemy.types import BigInteger, Integer, Text
 
-from pidispatch.domain.limits import PROJECT, Cap, Exceeds, WindowFill, decide, fill_state
+from pidispatch.domain.limits import EVERYTHING, PROJECT, Cap, Exceeds, WindowFill, decide, fill_state
 from pidispatch.domain.run import Claim, Waiting
 from pidispatch.ports import Admitted, Answer, Deferred, Facts, NoRoom, Passed, Ready, Refused
 from pidispatch.store.database import Database
@@ -30,7 +30,8 @@ WHERE (r.pinned_host IS NULL OR r.pinned_host = :host)
   AND (m.key IS NULL OR m.occupied = 0)
   AND (s."limit" IS NULL OR s.occupied < s."limit")
   AND (j."limit" IS NULL OR j.occupied < j."limit")
-  AND s.paused_at IS NULL AND NOT EXISTS (SELECT 1 FROM scopes g WHERE g.key = '*' AND g.paused_at IS NOT NULL)
+  AND s.paused_at IS NULL AND j.paused_at IS NULL
+  AND NOT EXISTS (SELECT 1 FROM scopes g WHERE g.key = '*' AND g.paused_at IS NOT NULL)
   AND NOT (r.id = ANY(:passed))
 ORDER BY floor((r.priority * 600 + extract(epoch FROM now() - r.queued_at)) / 600) DESC,
          s.last_started_at NULLS FIRST, r.queued_at, r.id
@@ -159,15 +160,18 @@ class PostgresAdmissions:
             locked = connection.execute(LOCK_RUN, {"id": run.run_id, "epoch": run.epoch}).one_or_none()
             if locked is None:
                 return Passed()
-            held_back = self._held_back(connection, run, ready)
+            seen = dict(ready.facts)
+            held_back = self._held_back(connection, run, ready, seen)
             if held_back is not None:
                 return held_back
             asked = {"host": self._host, "capacity": ready.capacity}
-            if connection.execute(LOCK_HOST, asked).scalar_one() < 1:
+            free = connection.execute(LOCK_HOST, asked).scalar_one()
+            seen["room"] = {"host": self._host, "free": free, "capacity": ready.capacity}
+            if free < 1:
                 return NoRoom()
             if locked.reserved:  # a further attempt of a run that already paid for its place
-                return Admitted(self._claim(connection, run, ready, {**ready.facts, "windows": "kept"}))
-            return self._take_windows(connection, run, ready)
+                return Admitted(self._claim(connection, run, ready, {**seen, "windows": "kept"}))
+            return self._take_windows(connection, run, ready, seen)
 
     def defer(self, run: Waiting, *, cause: str, until: datetime, facts: Facts) -> None:
         with self._database.transaction() as connection:
@@ -188,32 +192,35 @@ class PostgresAdmissions:
             connection.execute(SYNC_LIMITS, {"keys": list(bounds), "bounds": list(bounds.values())})
             connection.execute(SET_CAPACITY, {"host": self._host, "capacity": capacity})
 
-    def _held_back(self, connection: Connection, run: Waiting, ready: Ready) -> Deferred | None:
+    def _held_back(self, connection: Connection, run: Waiting, ready: Ready, seen: Facts) -> Deferred | None:
         """A pause or a busy scope. `FOR SHARE`: nothing is admitted after a pause has returned."""
         keys = scope_keys(run.scope, ready)
         connection.execute(ADD_SCOPES, {"keys": keys, "mutex": ready.mutex})
         paused = connection.execute(LOCK_EVERYTHING).scalar_one()
         scopes = connection.execute(LOCK_SCOPES, {"keys": keys}).all()
-        if paused is not None or any(scope.paused_at is not None for scope in scopes):
-            _defer(connection, run, cause="paused", facts={**ready.facts, "pause": "paused"})
+        held = [EVERYTHING] if paused is not None else []
+        held += [scope.key for scope in scopes if scope.paused_at is not None]
+        seen["pause"] = held
+        if held:
+            _defer(connection, run, cause="paused", ready=ready, facts=seen)
             return Deferred("paused")
+        bounds = {key: 1 if key == ready.mutex else ready.concurrent.get(key) for key in keys}
+        seen["slots"] = [
+            {"scope": scope.key, "occupied": scope.occupied, "limit": bounds[scope.key]} for scope in scopes
+        ]
         for scope in scopes:
-            bound = 1 if scope.key == ready.mutex else ready.concurrent.get(scope.key)
+            bound = bounds[scope.key]
             if bound is not None and scope.occupied >= bound:
-                facts = {
-                    **ready.facts,
-                    "slots": {"scope": scope.key, "occupied": scope.occupied, "limit": bound},
-                }
                 blocker = connection.execute(BLOCKER, {"key": scope.key}).scalar_one_or_none()
-                _defer(connection, run, cause="scope", blocked_by=blocker, ready=ready, facts=facts)
+                _defer(connection, run, cause="scope", blocked_by=blocker, ready=ready, facts=seen)
                 return Deferred("scope")
         return None
 
-    def _take_windows(self, connection: Connection, run: Waiting, ready: Ready) -> Answer:
+    def _take_windows(self, connection: Connection, run: Waiting, ready: Ready, seen: Facts) -> Answer:
         """Narrowest window first, the global ones last; a refusal leaves no trace in any of them."""
         savepoint = connection.begin_nested()
         fills, ids = _count_in(connection, ready.caps)
-        facts = {**ready.facts, "windows": [_seen(fill) for fill in fills]}
+        facts = {**seen, "windows": [_seen(fill) for fill in fills]}
         verdict = decide(fills)
         if isinstance(verdict, Exceeds):
             savepoint.rollback()
@@ -253,7 +260,7 @@ class PostgresAdmissions:
                 "windows": list(windows),
                 "amounts": list(amounts),
                 "keys": scope_keys(run.scope, ready),
-                "facts": facts,
+                "facts": {**facts, "answer": {"kind": "admitted", "at": run.now.isoformat()}},
             },
         ).one()
         return Claim(run.run_id, run.public_id, row.attempt, row.epoch)
@@ -318,7 +325,7 @@ def _defer(
             "blocked_by": blocked_by,
             "mutex": None if ready is None else ready.mutex,
             "project": None if ready is None else ready.project,
-            "facts": facts,
+            "facts": {**facts, "answer": {"kind": "deferred", "at": run.now.isoformat(), "cause": cause}},
         },
     )
 
@@ -332,6 +339,8 @@ def _refuse(
     model: str | None,
     facts: Facts,
 ) -> None:
+    at = run.now.isoformat()
+    answer = {"kind": "refused", "at": at, "reason": refusal.reason, "why": refusal.why}
     connection.execute(
         REFUSE,
         {
@@ -341,7 +350,7 @@ def _refuse(
             "why": refusal.why,
             "provider": provider,
             "model": model,
-            "facts": facts,
+            "facts": {**facts, "answer": answer},
         },
     )
     expire_payload(connection, run.run_id)

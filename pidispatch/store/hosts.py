@@ -35,9 +35,11 @@ DUE = text(f"""
 SELECT least(
   (SELECT count(*) FROM (
      SELECT 1 FROM runs r JOIN scopes s ON s.key = r.scope LEFT JOIN scopes m ON m.key = r.mutex
+     LEFT JOIN scopes j ON j.key = 'project:' || r.project
      WHERE (r.pinned_host IS NULL OR r.pinned_host = :host) AND r.state IN ('queued', 'deferred')
        AND (r.not_before IS NULL OR r.not_before <= now()) AND (m.key IS NULL OR m.occupied = 0)
-       AND s.paused_at IS NULL AND NOT EXISTS (SELECT 1 FROM scopes g WHERE g.key = '*' AND g.paused_at IS NOT NULL)
+       AND s.paused_at IS NULL AND j.paused_at IS NULL
+       AND NOT EXISTS (SELECT 1 FROM scopes g WHERE g.key = '*' AND g.paused_at IS NOT NULL)
      LIMIT 100) due),
   (SELECT h.capacity + 1 - (SELECT count(*) FROM runs o WHERE o.host = h.name AND o.state IN ({OCCUPYING_SQL}))
    FROM hosts h WHERE h.name = :host)) AS bells
