@@ -53,7 +53,9 @@ class FilePolicies:
         merged = merge(overlay, self._base())
         if not isinstance(merged, Effective):
             return INVALID
-        boundaries = self._boundaries.current() if self._boundaries else Boundaries(ScopedLimits(), _NO_PROJECTS)
+        boundaries = (
+            self._boundaries.current() if self._boundaries else Boundaries(ScopedLimits(), _NO_PROJECTS)
+        )
         pauses: PauseCalendar = self._pauses.current() if self._pauses else NeverPaused()
         return _policy(merged, boundaries, pauses, image=self._settings.job_image)
 

@@ -102,7 +102,9 @@ def build_worker(settings: Settings) -> WorkerApp:
     adapters.files.check()
     adapters.policies.load()
     if settings.max_cost_micros is not None:
-        log.warning("dollar_caps_hold_at_admission", detail="a call in flight is not stopped at the run's cap yet")
+        log.warning(
+            "dollar_caps_hold_at_admission", detail="a call in flight is not stopped at the run's cap yet"
+        )
     installation = adapters.hosts.register(
         worker=worker,
         pid=os.getpid(),
