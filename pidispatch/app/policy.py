@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from pidispatch.app.operatorfiles import base_of, overlay_file
 from pidispatch.config import Settings
 from pidispatch.domain.files.overlay import Effective, Overlay, merge, money_problems, parse_overlay
 from pidispatch.domain.files.pausewindows import parse_pause_windows
@@ -27,7 +28,8 @@ class FilePolicies:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        overlay = settings.settings_file or settings.home / "settings.json"
+        self._base = base_of(settings)
+        overlay = overlay_file(settings)
         self._overlay: StrictFile[Overlay] = StrictFile(
             "settings_overlay", overlay, lambda content: parse_overlay(content, str(overlay))
         )
@@ -36,7 +38,7 @@ class FilePolicies:
 
     def load(self) -> None:
         """Read every file at the start. Raises ConfigurationRefused with the problems of all."""
-        problems = [_in_words_of_the_environment(problem) for problem in money_problems(self._base())]
+        problems = [_in_words_of_the_environment(problem) for problem in money_problems(self._base)]
         for file in (self._boundaries, self._pauses):
             try:
                 if file is not None:
@@ -50,7 +52,7 @@ class FilePolicies:
         overlay = self._overlay.read()
         if isinstance(overlay, Unusable):
             return INVALID
-        merged = merge(overlay, self._base())
+        merged = merge(overlay, self._base)
         if not isinstance(merged, Effective):
             return INVALID
         boundaries = (
@@ -66,7 +68,7 @@ class FilePolicies:
         if isinstance(overlay, Unusable):
             found += overlay.problems
         else:
-            merged = merge(overlay, self._base())
+            merged = merge(overlay, self._base)
             found += merged if not isinstance(merged, Effective) else ()
         for file in (self._boundaries, self._pauses):
             try:
@@ -76,26 +78,6 @@ class FilePolicies:
             except ConfigurationRefused as error:
                 found += error.problems
         return tuple(found)
-
-    def _base(self) -> Effective:
-        """What is in force without an overlay."""
-        settings = self._settings
-        return Effective(
-            provider=settings.provider,
-            model=settings.model,
-            max_turns=settings.max_turns,
-            max_tokens=settings.max_tokens,
-            daily_cap=settings.daily_cap,
-            weekly_cap=settings.weekly_cap,
-            monthly_cap=settings.monthly_cap,
-            soft_hold_pct=settings.soft_hold_pct,
-            daily_token_cap=settings.daily_token_cap,
-            concurrency=settings.concurrency,
-            max_cost_micros=settings.max_cost_micros,
-            daily_cost_micros=settings.daily_micros,
-            weekly_cost_micros=settings.weekly_micros,
-            monthly_cost_micros=settings.monthly_micros,
-        )
 
 
 _NO_PROJECTS = parse_boundaries(None, None, limits_file="", projects_file="").projects

@@ -71,9 +71,9 @@ class Settings(BaseSettings):
     daily_token_cap: Positive | None = Field(None, alias="PI_DAILY_TOKEN_CAP")
     # Reserved before a run starts; that a call in flight stops at the cap comes with the gateway's own metering.
     max_cost_micros: Dollars = Field(None, alias="PI_MAX_COST_USD")
-    daily_micros: Dollars = Field(None, alias="PI_DAILY_COST_USD")
-    weekly_micros: Dollars = Field(None, alias="PI_WEEKLY_COST_USD")
-    monthly_micros: Dollars = Field(None, alias="PI_MONTHLY_COST_USD")
+    daily_cost_micros: Dollars = Field(None, alias="PI_DAILY_COST_USD")
+    weekly_cost_micros: Dollars = Field(None, alias="PI_WEEKLY_COST_USD")
+    monthly_cost_micros: Dollars = Field(None, alias="PI_MONTHLY_COST_USD")
     job_timeout: Timeout = Field(1800, alias="PIDISPATCH_JOB_TIMEOUT")
 
     provider: Annotated[Word, Mark.EMPTY_IS_SET] = Field("anthropic", alias="PI_PROVIDER")
