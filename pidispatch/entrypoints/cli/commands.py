@@ -2,7 +2,23 @@
 
 import typer
 
-from pidispatch.entrypoints.cli import check, config, db, demo, image, logs, run, runs, settings, status, up
+from pidispatch.entrypoints.cli import (
+    budget,
+    check,
+    config,
+    db,
+    demo,
+    doctor,
+    explain,
+    image,
+    logs,
+    pausing,
+    run,
+    runs,
+    settings,
+    status,
+    up,
+)
 
 cli = typer.Typer(
     name="pidispatch",
@@ -18,7 +34,12 @@ cli.command()(run.run)
 cli.command()(runs.runs)
 cli.command()(runs.show)
 cli.command()(logs.logs)
+cli.command()(explain.explain)
 cli.command()(status.status)
+cli.command()(budget.budget)
+cli.command()(pausing.pause)
+cli.command()(pausing.resume)
+cli.command()(doctor.doctor)
 cli.command()(config.config)
 cli.command()(check.check)
 cli.command("set")(settings.set_key)
