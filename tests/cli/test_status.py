@@ -90,11 +90,13 @@ def test_an_open_model_call_is_counted(pidispatch, database):
     assert pidispatch("status", "--json").document["held_calls"] == 1
 
 
-def test_an_edit_that_is_not_in_force_is_told(pidispatch, tmp_path):
+def test_an_edit_that_is_not_in_force_is_told(pidispatch, bare, tmp_path):
     file = tmp_path / "settings.json"
     file.write_text('{"dailyCap": 0}')
 
-    said = pidispatch("status", PI_SETTINGS_FILE=str(file))
+    bare.setenv("PI_SETTINGS_FILE", str(file))
+
+    said = pidispatch("status")
 
     assert said.code == 0
     assert "not in force: " in said.out
