@@ -53,9 +53,10 @@ BLOCKER = text(f"""
 SELECT id FROM runs WHERE :key IN (mutex, scope, 'project:' || project) AND state IN ({OCCUPYING_SQL})
 ORDER BY admitted_at LIMIT 1
 """)  # noqa: S608 - fixed words
-LOCK_HOST = text(f"""
-SELECT :capacity - (SELECT count(*) FROM runs r WHERE r.host = h.name AND r.state IN ({OCCUPYING_SQL})) AS free
-FROM hosts h WHERE h.name = :host FOR NO KEY UPDATE
+LOCK_HOST = text("SELECT 1 FROM hosts WHERE name = :host FOR NO KEY UPDATE")
+# A statement of its own: one that had to wait for the lock would count what was true before the wait.
+COUNT_HOST = text(f"""
+SELECT count(*) FROM runs WHERE host = :host AND state IN ({OCCUPYING_SQL})
 """)  # noqa: S608 - fixed words
 
 # One round trip counts the run in every window and says what each holds now; a refusal rolls back to the savepoint.
@@ -162,8 +163,8 @@ class PostgresAdmissions:
             held_back = self._held_back(connection, run, ready)
             if held_back is not None:
                 return held_back
-            asked = {"host": self._host, "capacity": ready.capacity}
-            if connection.execute(LOCK_HOST, asked).scalar_one() < 1:
+            connection.execute(LOCK_HOST, {"host": self._host})
+            if connection.execute(COUNT_HOST, {"host": self._host}).scalar_one() >= ready.capacity:
                 return NoRoom()
             if locked.reserved:  # a further attempt of a run that already paid for its place
                 return Admitted(self._claim(connection, run, ready, {**ready.facts, "windows": "kept"}))
