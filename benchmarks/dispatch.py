@@ -8,9 +8,11 @@ The last line is one JSON object. See benchmarks/README.md.
 import argparse
 import contextlib
 import itertools
+import math
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
@@ -18,13 +20,14 @@ from typing import Protocol
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # measure the checkout this file lies in, installed or not
 
-from report import Figures, print_figures, print_steps, print_verdict  # noqa: E402
 from sides.floor import Floor  # noqa: E402
 from sides.marker import Site, marked_image  # noqa: E402
 from sides.ours import Ours  # noqa: E402
 from sides.reference import NotThere, Reference  # noqa: E402
+from sides.report import Figures, print_figures, print_steps, print_verdict  # noqa: E402
 
 ROUNDS, QUICK_ROUNDS, WARM = 30, 6, 1
+QUICK_SECONDS = 45.0  # a busy machine gets fewer quick rounds: the servers take some seconds to start and end
 TARGET_MEDIAN, TARGET_P95 = 60.0, 120.0
 JOB_IMAGE = "pi-job:latest"
 
@@ -48,11 +51,13 @@ def place() -> Iterator[Path]:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def measure(sides: list[Side], rounds: int) -> dict[str, Figures]:
+def measure(sides: list[Side], rounds: int, *, until: float) -> dict[str, Figures]:
     """Interleaved, so that a slow minute of the machine meets every side; in every order, as each leaves an echo."""
     times: dict[str, list[float]] = {side.name: [] for side in sides}
     orders = list(itertools.permutations(sides))
     for number in range(-WARM, rounds):
+        if number > 0 and time.monotonic() > until:
+            break
         for side in orders[number % len(orders)]:
             milliseconds = side.measure(number + WARM)
             if number >= 0:
@@ -71,16 +76,17 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, help=f"default {ROUNDS}")
     asked = parser.parse_args()
     rounds = asked.rounds or (QUICK_ROUNDS if asked.quick else ROUNDS)
+    until = time.monotonic() + QUICK_SECONDS if asked.quick else math.inf
     with place() as home, marked_image(JOB_IMAGE) as image, contextlib.ExitStack() as stack:
         ours = stack.enter_context(Ours(home / "ours", image, ROOT))
-        floor = stack.enter_context(Floor(Site(home / "floor"), ours.specimen()))
+        floor = stack.enter_context(Floor(Site(home / "floor"), ours.specimen(), ours.ask_git))
         sides: list[Side] = [floor, ours]
         try:
-            reference = Reference(Site(home / "reference"), image, ours.redis_url)
+            reference = Reference(Site(home / "reference"), image, ours.redis_url, ours.ask_git)
             sides.insert(1, stack.enter_context(reference))
         except NotThere as problem:
             print(f"the reference's way is not measured: {problem}", file=sys.stderr)
-        figures = measure(sides, rounds)
+        figures = measure(sides, rounds, until=until)
         steps, first = ours.steps(skip=WARM), ours.first_steps()
     print_figures(figures, floor=floor.name)
     print_steps(steps, first=first, floor=floor.steps(skip=WARM))

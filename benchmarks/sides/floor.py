@@ -4,13 +4,14 @@ import secrets
 import shutil
 import socket
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 import docker
-from report import Figures, Step
 from sides.marker import SETTLE, Site
+from sides.report import Figures, Step
 
 
 @dataclass(frozen=True)
@@ -26,8 +27,8 @@ class Floor:
 
     name = "floor (docker-py create + start)"
 
-    def __init__(self, site: Site, specimen: Specimen) -> None:
-        self._site = site
+    def __init__(self, site: Site, specimen: Specimen, before: Callable[[Site], None]) -> None:
+        self._site, self._before = site, before
         self._api = docker.APIClient(version="auto")
         self._laps: list[dict[str, float]] = []
         self._gate = site.root / "gate"
@@ -65,6 +66,7 @@ class Floor:
 
     def measure(self, number: int) -> float:
         name = f"pi-floor-{secrets.token_hex(4)}-{number}"
+        self._before(self._site)
         with self._site.watched() as watch:
             began = time.time()
             made = self._api.create_container_from_config(self._config, name)["Id"]

@@ -6,15 +6,16 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Self
 
 import docker
-from report import Step
 from sides.floor import Specimen
 from sides.marker import SETTLE, Site
+from sides.report import Step
 from sides.steps import Timed, read_steps
 from sqlalchemy import text
 
@@ -69,13 +70,15 @@ class Ours:
             self._up = subprocess.Popen(
                 [sys.executable, "-m", "pidispatch", "up"], env=environment, cwd="/", stdout=log, stderr=log
             )
-        self._until(lambda: "ready in" in self._log.read_text(), BOOT_SECONDS, "`pidispatch up` is ready")
+        self._until(
+            lambda: "ready in" in self._log.read_text(), BOOT_SECONDS, "`pidispatch up` says that it is ready"
+        )
         where = addresses(self._settings)
         self.redis_url = where.redis
         self._database = Database(where.database)
         self._engine = Engine()
         hosts = PostgresHosts(self._database, host=self._settings.worker_name)
-        self._installation = hosts.installation()
+        self._installation = hosts.installation(capacity=self._settings.concurrency)
         return self
 
     def _environment(self) -> dict[str, str]:
@@ -100,9 +103,9 @@ class Ours:
         self._up.wait(60)
         self._provider.__exit__(None, None, None)
 
-    def _until(self, look: "partial[bool] | object", seconds: float, what: str) -> None:
+    def _until(self, look: Callable[[], bool], seconds: float, what: str) -> None:
         end = time.monotonic() + seconds
-        while not look():  # type: ignore[operator]
+        while not look():
             if self._up.poll() is not None or time.monotonic() > end:
                 raise SystemExit(f"not within {seconds:g} s: {what}\n{self._log.read_text()[-3000:]}")
             time.sleep(0.1)
@@ -149,7 +152,14 @@ class Ours:
     def _state(self, public_id: str) -> tuple[str, str | None]:
         with self._database.transaction() as connection:
             question = text("SELECT state, outcome FROM runs WHERE public_id = :id")
-            return tuple(connection.execute(question, {"id": public_id}).one())  # type: ignore[return-value]
+            state, outcome = connection.execute(question, {"id": public_id}).one()
+        return state, outcome
+
+    def ask_git(self, site: Site) -> None:
+        """What `pidispatch run` does right before its commit; before the other sides too, so that each meets
+        an engine that has just done the same."""
+        box = DockerGitBox(self._engine, installation=self._installation)
+        box.state(str(site.folder), uid=site.uid, gid=site.uid, image=self._image)
 
     def specimen(self) -> Specimen:
         """One run, looked at while it lives."""
@@ -158,7 +168,7 @@ class Ours:
         with self._site.watched() as watch:
             public_id = self._ask(submissions, -1)
             self._first = Timed(public_id, submissions.committed, time.time(), watch.seen())
-        (box,) = api.containers(filters={"label": f"{LABEL_INSTALLATION}={self._installation}"})
+        (box,) = api.containers(all=True, filters={"label": f"{LABEL_INSTALLATION}={self._installation}"})
         facts = api.inspect_container(box["Id"])
         job = next(mount["Source"] for mount in facts["HostConfig"]["Mounts"] if mount["Target"] == "/job")
         kept = self._home / "specimen"

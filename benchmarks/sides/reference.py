@@ -5,6 +5,7 @@ import secrets
 import shutil
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import unquote, urlsplit
@@ -21,10 +22,8 @@ class NotThere(Exception):
 class Reference:
     """Its container has no network here either; its own default, a bridge, costs it about 80 ms more."""
 
-    name = "reference (BullMQ + docker CLI)"
-
-    def __init__(self, site: Site, image: str, redis_url: str) -> None:
-        self._site = site
+    def __init__(self, site: Site, image: str, redis_url: str, before: Callable[[Site], None]) -> None:
+        self._site, self._before = site, before
         self._prefix = f"pi-job-reference-{secrets.token_hex(4)}"
         for program in ("node", "npm", "docker"):
             if shutil.which(program) is None:
@@ -38,6 +37,8 @@ class Reference:
             subprocess.run(install, cwd=program, check=True, capture_output=True, timeout=120)
         except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
             raise NotThere(f"npm cannot install {BULLMQ}: {error}") from error
+        package = json.loads((program / "node_modules" / "bullmq" / "package.json").read_text())
+        self.name = f"reference (BullMQ {package['version']}, docker CLI)"
         for folder in ("outbox", "jobs"):
             (site.root / folder).mkdir()
         site.give(site.root / "outbox")
@@ -88,6 +89,7 @@ class Reference:
 
     def measure(self, number: int) -> float:
         assert self._node.stdin is not None
+        self._before(self._site)
         with self._site.watched() as watch:
             self._node.stdin.write(f"{number}\n")
             self._node.stdin.flush()

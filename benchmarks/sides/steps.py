@@ -6,7 +6,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from report import Figures, Step
+from sides.report import Figures, Step
 
 
 @dataclass(frozen=True)

@@ -9,33 +9,25 @@ from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.sql import bindparam
 from sqlalchemy.types import BigInteger, Integer, Text
 
-from pidispatch.domain.limits import PROJECT, Cap, Exceeds, WindowFill, decide, fill_state
+from pidispatch.domain.limits import EVERYTHING, PROJECT, Cap, Exceeds, WindowFill, decide, fill_state
 from pidispatch.domain.run import Claim, Waiting
 from pidispatch.ports import Admitted, Answer, Deferred, Facts, NoRoom, Passed, Ready, Refused
 from pidispatch.store.database import Database
 from pidispatch.store.ledger import close, expire_payload
 from pidispatch.store.models import OCCUPYING_SQL
+from pidispatch.store.startable import STARTABLE
 
-# Priority with ageing (600 s of waiting are one step), scopes in turn, then age. A run deferred for its scope is due as
-# soon as the scope has room; one deferred for a time, when that has come.
-CANDIDATES = text("""
+# Priority with ageing (600 s of waiting are one step), scopes in turn, then age. The payload is read of the chosen alone.
+CANDIDATES = text(f"""
+WITH chosen AS MATERIALIZED (
+  SELECT r.id {STARTABLE} AND NOT (r.id = ANY(:passed))
+  ORDER BY floor((r.priority * 600 + extract(epoch FROM now() - r.queued_at)) / 600) DESC,
+           s.last_started_at NULLS FIRST, r.queued_at, r.id
+  LIMIT 1)
 SELECT r.id, r.public_id, r.epoch, p.folder, r.scope, r.provider, r.model, r.image, r.max_turns, r.max_tokens,
        r.flow, r.attempt, coalesce(p.folder_given, p.folder), now()
-FROM runs r JOIN scopes s ON s.key = r.scope JOIN run_payloads p ON p.run_id = r.id
-LEFT JOIN scopes m ON m.key = r.mutex
-LEFT JOIN scopes j ON j.key = 'project:' || r.project
-WHERE (r.pinned_host IS NULL OR r.pinned_host = :host)
-  AND r.state IN ('queued', 'deferred')
-  AND (r.not_before IS NULL OR r.not_before <= now())
-  AND (m.key IS NULL OR m.occupied = 0)
-  AND (s."limit" IS NULL OR s.occupied < s."limit")
-  AND (j."limit" IS NULL OR j.occupied < j."limit")
-  AND s.paused_at IS NULL AND NOT EXISTS (SELECT 1 FROM scopes g WHERE g.key = '*' AND g.paused_at IS NOT NULL)
-  AND NOT (r.id = ANY(:passed))
-ORDER BY floor((r.priority * 600 + extract(epoch FROM now() - r.queued_at)) / 600) DESC,
-         s.last_started_at NULLS FIRST, r.queued_at, r.id
-LIMIT 1
-""").bindparams(bindparam("passed", type_=ARRAY(BigInteger)))
+FROM chosen JOIN runs r ON r.id = chosen.id JOIN run_payloads p ON p.run_id = r.id
+""").bindparams(bindparam("passed", type_=ARRAY(BigInteger)))  # noqa: S608 - fixed words
 
 LOCK_RUN = text("""
 SELECT r.id, EXISTS (SELECT 1 FROM reservations v WHERE v.run_id = r.id AND v.state = 'held') AS reserved
@@ -132,6 +124,8 @@ WHERE id = :id AND epoch = :epoch AND state IN ('queued', 'deferred')
     bindparam("provider", type_=Text),
     bindparam("model", type_=Text),
 )
+# A scope made after the last `sync` has no bound yet, and all its waiters would be offered one by one.
+SET_BOUND = text('UPDATE scopes SET "limit" = :bound WHERE key = :key')
 SYNC_LIMITS = text("""
 UPDATE scopes SET "limit" = asked.bound
 FROM (SELECT s.key, w.bound FROM scopes s LEFT JOIN unnest(:keys, :bounds) AS w (key, bound) ON w.key = s.key
@@ -160,15 +154,18 @@ class PostgresAdmissions:
             locked = connection.execute(LOCK_RUN, {"id": run.run_id, "epoch": run.epoch}).one_or_none()
             if locked is None:
                 return Passed()
-            held_back = self._held_back(connection, run, ready)
+            seen = dict(ready.facts)
+            held_back = self._held_back(connection, run, ready, seen)
             if held_back is not None:
                 return held_back
             connection.execute(LOCK_HOST, {"host": self._host})
-            if connection.execute(COUNT_HOST, {"host": self._host}).scalar_one() >= ready.capacity:
+            taken = connection.execute(COUNT_HOST, {"host": self._host}).scalar_one()
+            seen["room"] = {"host": self._host, "free": ready.capacity - taken, "capacity": ready.capacity}
+            if taken >= ready.capacity:
                 return NoRoom()
             if locked.reserved:  # a further attempt of a run that already paid for its place
-                return Admitted(self._claim(connection, run, ready, {**ready.facts, "windows": "kept"}))
-            return self._take_windows(connection, run, ready)
+                return Admitted(self._claim(connection, run, ready, {**seen, "windows": "kept"}))
+            return self._take_windows(connection, run, ready, seen)
 
     def defer(self, run: Waiting, *, cause: str, until: datetime, facts: Facts) -> None:
         with self._database.transaction() as connection:
@@ -189,32 +186,37 @@ class PostgresAdmissions:
             connection.execute(SYNC_LIMITS, {"keys": list(bounds), "bounds": list(bounds.values())})
             connection.execute(SET_CAPACITY, {"host": self._host, "capacity": capacity})
 
-    def _held_back(self, connection: Connection, run: Waiting, ready: Ready) -> Deferred | None:
+    def _held_back(self, connection: Connection, run: Waiting, ready: Ready, seen: Facts) -> Deferred | None:
         """A pause or a busy scope. `FOR SHARE`: nothing is admitted after a pause has returned."""
         keys = scope_keys(run.scope, ready)
         connection.execute(ADD_SCOPES, {"keys": keys, "mutex": ready.mutex})
         paused = connection.execute(LOCK_EVERYTHING).scalar_one()
         scopes = connection.execute(LOCK_SCOPES, {"keys": keys}).all()
-        if paused is not None or any(scope.paused_at is not None for scope in scopes):
-            _defer(connection, run, cause="paused", facts={**ready.facts, "pause": "paused"})
+        held = [EVERYTHING] if paused is not None else []
+        held += [scope.key for scope in scopes if scope.paused_at is not None]
+        seen["pause"] = held
+        if held:
+            _defer(connection, run, cause="paused", ready=ready, facts=seen)
             return Deferred("paused")
+        bounds = {key: 1 if key == ready.mutex else ready.concurrent.get(key) for key in keys}
+        seen["slots"] = [
+            {"scope": scope.key, "occupied": scope.occupied, "limit": bounds[scope.key]} for scope in scopes
+        ]
         for scope in scopes:
-            bound = 1 if scope.key == ready.mutex else ready.concurrent.get(scope.key)
+            bound = bounds[scope.key]
             if bound is not None and scope.occupied >= bound:
-                facts = {
-                    **ready.facts,
-                    "slots": {"scope": scope.key, "occupied": scope.occupied, "limit": bound},
-                }
+                if scope.limit != bound:
+                    connection.execute(SET_BOUND, {"key": scope.key, "bound": bound})
                 blocker = connection.execute(BLOCKER, {"key": scope.key}).scalar_one_or_none()
-                _defer(connection, run, cause="scope", blocked_by=blocker, ready=ready, facts=facts)
+                _defer(connection, run, cause="scope", blocked_by=blocker, ready=ready, facts=seen)
                 return Deferred("scope")
         return None
 
-    def _take_windows(self, connection: Connection, run: Waiting, ready: Ready) -> Answer:
+    def _take_windows(self, connection: Connection, run: Waiting, ready: Ready, seen: Facts) -> Answer:
         """Narrowest window first, the global ones last; a refusal leaves no trace in any of them."""
         savepoint = connection.begin_nested()
         fills, ids = _count_in(connection, ready.caps)
-        facts = {**ready.facts, "windows": [_seen(fill) for fill in fills]}
+        facts = {**seen, "windows": [_seen(fill) for fill in fills]}
         verdict = decide(fills)
         if isinstance(verdict, Exceeds):
             savepoint.rollback()
@@ -254,7 +256,7 @@ class PostgresAdmissions:
                 "windows": list(windows),
                 "amounts": list(amounts),
                 "keys": scope_keys(run.scope, ready),
-                "facts": facts,
+                "facts": {**facts, "answer": {"kind": "admitted", "at": run.now.isoformat()}},
             },
         ).one()
         return Claim(run.run_id, run.public_id, row.attempt, row.epoch)
@@ -319,7 +321,7 @@ def _defer(
             "blocked_by": blocked_by,
             "mutex": None if ready is None else ready.mutex,
             "project": None if ready is None else ready.project,
-            "facts": facts,
+            "facts": {**facts, "answer": {"kind": "deferred", "at": run.now.isoformat(), "cause": cause}},
         },
     )
 
@@ -333,6 +335,8 @@ def _refuse(
     model: str | None,
     facts: Facts,
 ) -> None:
+    at = run.now.isoformat()
+    answer = {"kind": "refused", "at": at, "reason": refusal.reason, "why": refusal.why}
     connection.execute(
         REFUSE,
         {
@@ -342,7 +346,7 @@ def _refuse(
             "why": refusal.why,
             "provider": provider,
             "model": model,
-            "facts": facts,
+            "facts": {**facts, "answer": answer},
         },
     )
     expire_payload(connection, run.run_id)

@@ -14,7 +14,9 @@ SELECT r.scope, r.mutex, 'project:' || r.project AS project,
        EXISTS (SELECT 1 FROM provider_calls c WHERE c.run_id = r.id AND c.state = 'held') AS calling
 FROM runs r WHERE r.id = :id AND r.epoch = :epoch AND r.state = 'finishing' FOR NO KEY UPDATE OF r
 """)
-LOCK_SCOPES = text("SELECT key FROM scopes WHERE key IN (:scope, :mutex, :project) ORDER BY key FOR NO KEY UPDATE")
+LOCK_SCOPES = text(
+    "SELECT key FROM scopes WHERE key IN (:scope, :mutex, :project) ORDER BY key FOR NO KEY UPDATE"
+)
 FREE_SCOPES = text("UPDATE scopes SET occupied = occupied - 1 WHERE key IN (:scope, :mutex, :project)")
 SUM_USAGE = text("""
 INSERT INTO run_usage (run_id, provider, model, calls, failed_calls, estimated_calls, tokens_in, tokens_out,

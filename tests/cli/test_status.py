@@ -42,6 +42,7 @@ def test_a_program_gets_keys_that_stay(pidispatch, database):
             "used": 1,
             "held": 1,
             "settled": 0,
+            "resets_at": found["windows"][0]["resets_at"],
             "cap": 25,
             "state": "ok",
         }

@@ -10,20 +10,20 @@ WITH added AS (
   INSERT INTO runs (public_id, target, scope, mutex, pinned_host, trigger_type, priority, queued_at)
   SELECT :name || n, 'local:x', {scope}, {mutex}, :host, 'cli', :priority,
          now() - make_interval(secs => :waited) + n * interval '1 microsecond'
-  FROM generate_series(1, :runs) AS n RETURNING id)
+  FROM generate_series(1, :runs) AS n RETURNING id, substr(public_id, length(:name) + 1) AS n)
 INSERT INTO run_payloads (run_id, folder, folder_given, task, task_bytes, event)
-SELECT id, '/repos/crowd', '/repos/crowd', 'work', 4, '{{}}' FROM added
+SELECT id, convert_to({folder}, 'UTF8'), convert_to({folder}, 'UTF8'), 'work', 4, '{{}}' FROM added
 """
 
 
-def a_crowd(database, *, runs, scope, mutex, name="crowd-", priority=0, waited=0.0):
-    """`scope` and `mutex` are SQL over `n`, the number of the run. The oldest comes first."""
+def a_crowd(database, *, runs, scope, mutex, name="crowd-", folder="'/repos/crowd'", priority=0, waited=0.0):
+    """`scope`, `mutex` and `folder` are SQL over `n`, the number of the run. The oldest comes first."""
     with database.transaction() as connection:
         for key in (scope, mutex):
             rows = f"SELECT {key} FROM generate_series(1, :runs) AS n"
             connection.execute(text(SCOPES.format(rows=rows)), {"runs": runs})
         connection.execute(
-            text(RUNS.format(scope=scope, mutex=mutex)),
+            text(RUNS.format(scope=scope, mutex=mutex, folder=folder)),
             {"name": name, "host": HOST, "priority": priority, "waited": waited, "runs": runs},
         )
     with database.transaction() as connection:

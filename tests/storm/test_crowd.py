@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import text
 
 from pidispatch.domain.policy import ScopeCaps
+from pidispatch.ports import LocalFolder
 from tests.flows.site import Site
 from tests.storm.crowd import a_crowd
 from tests.store.builders import a_run, value
@@ -23,20 +24,29 @@ def memory():
         return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
+def numbered_folder(path):
+    number = int(path.rsplit(b"/", 1)[-1].lstrip(b"r"))
+    return LocalFolder(path.decode(), 1, number, 1000, 1000, "x")
+
+
 @pytest.fixture(params=["one folder", "one scope of one run at a time"])
 def crowded(request, database):
     """A run occupies the place that ten thousand others wait for; all of them have waited for hours."""
     site = Site(database, capacity=3)
     site.policy = replace(site.policy, daily_cap=1_000_000, by_scope={"folder:busy": ScopeCaps(concurrent=1)})
+    site.gate._open_folder = numbered_folder
     site.gate.admit()
-    mutex = "'inode:h1:1:1'" if request.param == "one folder" else "'inode:h1:1:' || n"
-    a_crowd(database, runs=CROWD, scope="'folder:busy'", mutex=mutex, waited=9000)
+    if request.param == "one folder":
+        site.policy = replace(site.policy, by_scope={})
+    folder = "'/r/1'" if request.param == "one folder" else "'/r/' || n"
+    mutex = f"'inode:h1:1:' || substr({folder}, 4)"
+    a_crowd(database, runs=CROWD, scope="'folder:busy'", mutex=mutex, folder=folder, waited=9000)
     assert site.gate.admit() is not None
     return site
 
 
 def test_one_that_may_start_elsewhere_starts_within_a_second(crowded):
-    elsewhere = a_run(crowded.database)
+    elsewhere = a_run(crowded.database, folder="/repos/r90001")
     before = memory()
     began = time.perf_counter()
 
@@ -54,7 +64,7 @@ def test_no_bell_hangs_for_those_that_cannot_start(crowded):
     crowded.gate.admit()  # nothing may start: this look tells the scope's bound to all others
 
     assert crowded.hosts.bells_due() == 0
-    a_run(crowded.database)
+    a_run(crowded.database, folder="/repos/r90001")
     assert crowded.hosts.bells_due() == 1
 
 

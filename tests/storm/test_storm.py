@@ -20,10 +20,10 @@ from pidispatch.domain.run import NewRun
 from pidispatch.domain.sandbox import box_name
 from pidispatch.store.submissions import PostgresSubmissions
 from tests.flows.site import INSTALLATION
+from tests.store.builders import assert_ledger_is_exact, value
 from tests.storm import ledgerlog
 from tests.storm.boxes import intervals
 from tests.storm.worker import HOST, StormWorker, Weather, open_folder
-from tests.store.builders import assert_ledger_is_exact, value
 
 RUNS = int(os.environ.get("PIDISPATCH_STORM_RUNS", "400"))
 ADMITTED = RUNS * 6 // 10 // 4 * 4
@@ -220,7 +220,9 @@ def assert_overlaps(database, root, *, exact):
     ran = intervals(root)
     with database.transaction() as connection:
         rows = connection.execute(
-            text("SELECT r.id, a.attempt, r.scope, r.mutex FROM runs r JOIN run_attempts a ON a.run_id = r.id")
+            text(
+                "SELECT r.id, a.attempt, r.scope, r.mutex FROM runs r JOIN run_attempts a ON a.run_id = r.id"
+            )
         ).all()
     ids = {box_id(run_id, attempt): (scope, mutex) for run_id, attempt, scope, mutex in rows}
     assert ran.keys() <= ids.keys()

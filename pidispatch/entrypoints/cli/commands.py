@@ -2,7 +2,7 @@
 
 import typer
 
-from pidispatch.entrypoints.cli import config, db, demo, image, logs, run, runs, status, up
+from pidispatch.entrypoints.cli import check, config, db, demo, image, logs, run, runs, settings, status, up
 
 cli = typer.Typer(
     name="pidispatch",
@@ -20,5 +20,8 @@ cli.command()(runs.show)
 cli.command()(logs.logs)
 cli.command()(status.status)
 cli.command()(config.config)
+cli.command()(check.check)
+cli.command("set")(settings.set_key)
+cli.command("unset")(settings.unset_key)
 cli.add_typer(db.db)
 cli.add_typer(image.image)
