@@ -96,7 +96,7 @@ class Storm:
 
     def kill_one(self):
         """kill -9, and let the time pass after which a silent worker counts as gone."""
-        name = random.choice(sorted(self.processes))
+        name = random.choice(list(self.processes)[: PROCESSES // 2])  # one of the oldest: it is at work
         process = self.processes.pop(name)
         process.kill()
         process.wait()
@@ -123,7 +123,7 @@ class Storm:
         for process in self.processes.values():
             process.terminate()
         statuses = [process.wait(timeout=20) for process in self.processes.values()]
-        assert statuses == [0] * len(statuses), self.errors.read_text()[-3000:]
+        assert set(statuses) <= {0, -15}, self.errors.read_text()[-3000:]
 
 
 @contextmanager
@@ -164,14 +164,15 @@ def test_the_cap_is_reached_exactly_and_nothing_overlaps(database, short_directo
             if kills:
                 storm.kill_one()
                 keeper.look()
-            time.sleep(random.uniform(0.1, 0.6) if kills else 0.1)
+            time.sleep(random.uniform(0.1, 0.8) if kills else 0.1)
         took = time.monotonic() - began
         storm.stop()
         if kills:
             keeper.look()
             top_up(database, keeper, chosen)
 
-    print(f"{name}: {RUNS} runs in {took:.1f} s, {RUNS / took:.0f} a second, {storm.killed} workers killed")
+    hit = value(database, "SELECT count(*) FROM run_attempts WHERE outcome IN ('never-started', 'lost', 'failed')")
+    print(f"{name}: {RUNS} runs in {took:.1f} s, {storm.killed} workers killed, {hit} attempts ended by it")
     assert_ledger_is_exact(database)
     assert_windows(database, chosen)
     assert_overlaps(database, short_directory, exact=not kills)
