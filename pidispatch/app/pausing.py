@@ -57,7 +57,7 @@ def _key_of(database: Database, settings: Settings, scope: str) -> str:
     if scope.startswith(PROJECT) and scope.removeprefix(PROJECT) in projects:
         return scope
     key = folder_scope(scope)
-    if Path(scope).is_dir() or pauses.known(database, key):
+    if scope.strip() and (Path(scope).is_dir() or pauses.known(database, key)):
         return key
     if scope.isprintable() and pauses.known(database, scope):
         return scope
