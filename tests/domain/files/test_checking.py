@@ -48,7 +48,8 @@ def test_projects_of_the_same_call_are_held_against_the_rows():
     assert "check it together" in beside_each_other([limits])[0].notes[0]
     assert not beside_each_other([limits, check("p", PROJECTS)])[0].problems
     refused, fine = beside_each_other([limits, check("p", OTHERS)])
-    assert "names a project" in refused.problems[0] and refused.summary == "refused"
+    assert "names a project" in refused.problems[0]
+    assert refused.summary == "refused"
     assert not fine.problems
 
 
