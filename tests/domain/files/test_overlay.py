@@ -5,7 +5,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pidispatch.domain.files.jsonfile import Number, read_json
@@ -290,6 +290,7 @@ def test_a_value_is_shown_as_it_is_written():
 TEXTS = {Kind.WHOLE: "7", Kind.AMOUNT: "1.5", Kind.WORD: "x", Kind.PROFILES: "a:/a"}
 
 
+@settings(deadline=None)
 @given(st.permutations(list(KEYS)))
 def test_keys_set_one_after_the_other_read_back_and_unset_again(names):
     content = None

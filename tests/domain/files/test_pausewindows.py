@@ -5,7 +5,7 @@ import json
 from datetime import date, time
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pidispatch.domain.files.pausewindows import parse_pause_windows
@@ -147,6 +147,7 @@ ENTRIES = st.dictionaries(
 )
 
 
+@settings(deadline=None)  # the first look at a zone lists them all
 @given(st.lists(ENTRIES | VALUES, max_size=3))
 def test_no_content_raises_anything_but_a_refusal(entries):
     with contextlib.suppress(ConfigurationRefused):
