@@ -11,8 +11,8 @@ from sqlalchemy import text
 from pidispatch.domain.policy import ScopeCaps
 from pidispatch.ports import LocalFolder
 from tests.flows.site import Site
-from tests.storm.crowd import a_crowd
 from tests.store.builders import a_run, value
+from tests.storm.crowd import a_crowd
 
 CROWD = 10_000
 SWEEP_BUDGET = 0.040  # seconds: 2 % of a core at one look every two seconds
