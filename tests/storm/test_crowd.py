@@ -1,6 +1,7 @@
 """Ten thousand runs that cannot start cost the one that can next to nothing."""
 
 import os
+from pathlib import Path
 import statistics
 import time
 from dataclasses import replace
@@ -20,8 +21,7 @@ MEMORY = 5 << 20
 
 
 def memory():
-    with open("/proc/self/statm") as statm:
-        return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def numbered_folder(path):
