@@ -232,21 +232,41 @@ def test_what_is_not_enforced_yet_is_refused_and_not_ignored(name):
 def test_every_problem_is_told_at_once_and_each_on_one_line():
     found = problems(
         PI_CONCURRENCY="5x",
-        PI_MAX_COST_USD="5",
+        PI_ALLOWED_MODELS="a/b",
         PI_MODEL="",
         PI_JOB_MEMORY="lots\nand lots",
         REDIS_URL="http://x",
     )
 
     assert sorted(problem.split()[0] for problem in found) == [
+        "PI_ALLOWED_MODELS",
         "PI_CONCURRENCY",
         "PI_JOB_MEMORY",
-        "PI_MAX_COST_USD",
         "PI_MODEL",
         "REDIS_URL",
     ]
     assert len(str(ConfigurationRefused(found)).splitlines()) == 5
     assert ConfigurationRefused.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "micros"), [("5", 5_000_000), ("0.000001", 1), ("12.5", 12_500_000), ("1000000", 10**12)]
+)
+def test_dollars_are_whole_micro_dollars(text, micros):
+    found = settings(PI_MAX_COST_USD=text)
+
+    assert found.max_cost_micros == micros
+    assert {row.name: row.value for row in describe(found)}["PI_MAX_COST_USD"] == text
+
+
+@pytest.mark.parametrize(
+    "text", ["0", "-1", "1,5", "1e3", "1e21", "NaN", "0.0000001", "1000000.01", " 5", "$5", "05"]
+)
+def test_what_is_no_amount_of_dollars_is_refused(text):
+    (problem,) = problems(PI_DAILY_COST_USD=text)
+
+    assert "PI_DAILY_COST_USD" in problem
+    assert "dollars" in problem
 
 
 def test_a_huge_text_makes_a_short_problem():

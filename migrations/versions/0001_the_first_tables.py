@@ -86,18 +86,29 @@ DROP FUNCTION audit_log_only_grows();
 def upgrade() -> None:
     op.create_table(
         "audit_log",
-        sa.Column("id", sa.BigInteger(), sa.Identity(always=True), nullable=False),
-        sa.Column("at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
-        sa.Column("actor", sa.Text(), nullable=False),
-        sa.Column("action", sa.Text(), nullable=False),
-        sa.Column("subject", sa.Text(), nullable=True),
-        sa.Column("detail", postgresql.JSONB(astext_type=sa.Text()), nullable=True),
+        sa.Column("id", sa.BigInteger(), sa.Identity(always=True), nullable=False, comment="Surrogate key"),
+        sa.Column(
+            "at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+            comment="When it was done",
+        ),
+        sa.Column("actor", sa.Text(), nullable=False, comment="Who did it: user@host"),
+        sa.Column("action", sa.Text(), nullable=False, comment="What was done: pause, resume, set, …"),
+        sa.Column("subject", sa.Text(), nullable=True, comment="To what: a scope, a run, a key"),
+        sa.Column(
+            "detail",
+            postgresql.JSONB(astext_type=sa.Text()),
+            nullable=True,
+            comment="What a reader needs to understand it, as JSON",
+        ),
         sa.PrimaryKeyConstraint("id"),
         comment="What operators did; rows are only ever added",
     )
     op.create_table(
         "hosts",
-        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("name", sa.Text(), nullable=False, comment="PI_WORKER_NAME, else the host's name"),
         sa.Column(
             "installation",
             sa.Text(),
@@ -108,9 +119,18 @@ def upgrade() -> None:
         sa.Column("capacity", sa.Integer(), nullable=False, comment="Runs at a time on this host"),
         sa.Column("engine_id", sa.Text(), nullable=True, comment="The Docker engine's own id"),
         sa.Column(
-            "heartbeat_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False
+            "heartbeat_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+            comment="Last sign of life of any of its workers",
         ),
-        sa.Column("reconciled_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column(
+            "reconciled_at",
+            sa.DateTime(timezone=True),
+            nullable=True,
+            comment="When rows and containers were last compared",
+        ),
         sa.CheckConstraint("capacity >= 1", name="hosts_capacity_positive"),
         sa.PrimaryKeyConstraint("name"),
         comment="A machine that runs boxes; locked while one of its slots is taken",
@@ -143,7 +163,7 @@ def upgrade() -> None:
             nullable=True,
             comment="Set while an operator holds this scope back",
         ),
-        sa.Column("paused_by", sa.Text(), nullable=True),
+        sa.Column("paused_by", sa.Text(), nullable=True, comment="Who paused it: user@host"),
         sa.CheckConstraint('"limit" IS NULL OR "limit" >= 1', name="scopes_limit_positive"),
         sa.CheckConstraint("occupied >= 0", name="scopes_occupied_not_negative"),
         sa.PrimaryKeyConstraint("key"),
@@ -151,12 +171,23 @@ def upgrade() -> None:
     )
     op.create_table(
         "spend_windows",
-        sa.Column("id", sa.BigInteger(), sa.Identity(always=True), nullable=False),
-        sa.Column("scope", sa.Text(), nullable=False),
-        sa.Column("unit", sa.Text(), nullable=False),
+        sa.Column("id", sa.BigInteger(), sa.Identity(always=True), nullable=False, comment="Surrogate key"),
+        sa.Column(
+            "scope",
+            sa.Text(),
+            nullable=False,
+            comment="A key of scopes, project:<id>, model:<provider>/<model>, or * for everything",
+        ),
+        sa.Column("unit", sa.Text(), nullable=False, comment="runs, tokens or micros (micro-dollars)"),
         sa.Column("period", sa.Text(), nullable=False, comment="day (UTC), week (from Monday) or month"),
-        sa.Column("starts_on", sa.Date(), nullable=False),
-        sa.Column("used", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
+        sa.Column("starts_on", sa.Date(), nullable=False, comment="First day of the window, UTC"),
+        sa.Column(
+            "used",
+            sa.BigInteger(),
+            server_default=sa.text("0"),
+            nullable=False,
+            comment="What is counted in it now",
+        ),
         sa.CheckConstraint(
             "period = 'day' OR (period = 'week' AND extract(isodow FROM starts_on) = 1) OR (period = 'month' AND extract(day FROM starts_on) = 1)",
             name="spend_windows_period",
@@ -169,7 +200,13 @@ def upgrade() -> None:
     )
     op.create_table(
         "runs",
-        sa.Column("id", sa.BigInteger(), sa.Identity(always=True), nullable=False),
+        sa.Column(
+            "id",
+            sa.BigInteger(),
+            sa.Identity(always=True),
+            nullable=False,
+            comment="Surrogate key; names the container",
+        ),
         sa.Column(
             "public_id", sa.Text(), nullable=False, comment="The id people see; a repeat of it is a duplicate"
         ),
@@ -200,22 +237,55 @@ def upgrade() -> None:
             nullable=False,
             comment="cli, api, cron, label, comment, pull_request, issue, chain",
         ),
-        sa.Column("trigger_id", sa.Text(), nullable=True),
-        sa.Column("trigger_index", sa.Integer(), nullable=True),
-        sa.Column("flow", sa.Text(), nullable=True),
-        sa.Column("command", sa.Text(), nullable=True),
-        sa.Column("project", sa.Text(), nullable=True),
-        sa.Column("priority", sa.SmallInteger(), server_default=sa.text("0"), nullable=False),
+        sa.Column("trigger_id", sa.Text(), nullable=True, comment="The trigger's own id"),
+        sa.Column(
+            "trigger_index",
+            sa.Integer(),
+            nullable=True,
+            comment="The trigger's place in its file; display only",
+        ),
+        sa.Column("flow", sa.Text(), nullable=True, comment="The skill the agent is told to use"),
+        sa.Column(
+            "command",
+            sa.Text(),
+            nullable=True,
+            comment="The command line of a command run, without its slash",
+        ),
+        sa.Column(
+            "project", sa.Text(), nullable=True, comment="Id of the project it counted for, set at admission"
+        ),
+        sa.Column(
+            "priority",
+            sa.SmallInteger(),
+            server_default=sa.text("0"),
+            nullable=False,
+            comment="A step is worth ten minutes of waiting",
+        ),
         sa.Column("provider", sa.Text(), nullable=True, comment="As asked; from admission on, as used"),
         sa.Column("model", sa.Text(), nullable=True, comment="As asked; from admission on, as used"),
-        sa.Column("image", sa.Text(), nullable=True),
-        sa.Column("backend", sa.Text(), server_default=sa.text("'local'"), nullable=False),
-        sa.Column("max_turns", sa.Integer(), nullable=True),
-        sa.Column("max_tokens", sa.BigInteger(), nullable=True),
+        sa.Column("image", sa.Text(), nullable=True, comment="As asked; from admission on, as used"),
+        sa.Column(
+            "backend", sa.Text(), server_default=sa.text("'local'"), nullable=False, comment="Where boxes run"
+        ),
+        sa.Column(
+            "max_turns",
+            sa.Integer(),
+            nullable=True,
+            comment="Turns it may take; from admission on, as in force",
+        ),
+        sa.Column(
+            "max_tokens", sa.BigInteger(), nullable=True, comment="Tokens it may use; null is no limit"
+        ),
         sa.Column(
             "cost_cap_micros", sa.BigInteger(), nullable=True, comment="Micro-dollars this run may spend"
         ),
-        sa.Column("state", sa.Text(), server_default=sa.text("'queued'"), nullable=False),
+        sa.Column(
+            "state",
+            sa.Text(),
+            server_default=sa.text("'queued'"),
+            nullable=False,
+            comment="queued, deferred, held, admitted, preparing, running, stopping, finishing or ended",
+        ),
         sa.Column(
             "outcome", sa.Text(), nullable=True, comment="completed, policy or failed; only when ended"
         ),
@@ -226,7 +296,7 @@ def upgrade() -> None:
         sa.Column(
             "not_before", sa.DateTime(timezone=True), nullable=True, comment="Waits at least until then"
         ),
-        sa.Column("blocked_by", sa.BigInteger(), nullable=True),
+        sa.Column("blocked_by", sa.BigInteger(), nullable=True, comment="The run it waits for"),
         sa.Column(
             "attempt",
             sa.SmallInteger(),
@@ -243,27 +313,88 @@ def upgrade() -> None:
         ),
         sa.Column("host", sa.Text(), nullable=True, comment="Where it runs or ran"),
         sa.Column("worker", sa.Text(), nullable=True, comment="The process that prepares it"),
-        sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
-        sa.Column("queued_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
-        sa.Column("state_since", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
-        sa.Column("admitted_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column(
+            "created_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+            comment="When it was asked for",
+        ),
+        sa.Column(
+            "queued_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+            comment="When its waiting began",
+        ),
+        sa.Column(
+            "state_since",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+            comment="When it entered its state",
+        ),
+        sa.Column(
+            "admitted_at",
+            sa.DateTime(timezone=True),
+            nullable=True,
+            comment="When its last attempt was admitted",
+        ),
         sa.Column("started_at", sa.DateTime(timezone=True), nullable=True, comment="When its box got its go"),
-        sa.Column("ended_at", sa.DateTime(timezone=True), nullable=True),
-        sa.Column("deadline_at", sa.DateTime(timezone=True), nullable=True),
-        sa.Column("stop_requested_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column(
+            "ended_at", sa.DateTime(timezone=True), nullable=True, comment="When its record became final"
+        ),
+        sa.Column(
+            "deadline_at",
+            sa.DateTime(timezone=True),
+            nullable=True,
+            comment="When its box is stopped; counted from its go",
+        ),
+        sa.Column(
+            "stop_requested_at",
+            sa.DateTime(timezone=True),
+            nullable=True,
+            comment="When somebody asked it to stop",
+        ),
         sa.Column("stop_reason", sa.Text(), nullable=True, comment="operator-cancel, deadline or shutdown"),
-        sa.Column("exit_code", sa.Integer(), nullable=True),
+        sa.Column("exit_code", sa.Integer(), nullable=True, comment="The engine's, of the last attempt"),
         sa.Column(
             "turns",
             sa.Integer(),
             nullable=True,
             comment="Calls that ended stop, tool_use or length, by the gateway",
         ),
-        sa.Column("calls", sa.Integer(), server_default=sa.text("0"), nullable=False),
-        sa.Column("tokens_in", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
-        sa.Column("tokens_out", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
-        sa.Column("tokens_cache_read", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
-        sa.Column("tokens_cache_write", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
+        sa.Column(
+            "calls",
+            sa.Integer(),
+            server_default=sa.text("0"),
+            nullable=False,
+            comment="Model calls of all attempts",
+        ),
+        sa.Column(
+            "tokens_in",
+            sa.BigInteger(),
+            server_default=sa.text("0"),
+            nullable=False,
+            comment="Tokens in, without cached ones",
+        ),
+        sa.Column(
+            "tokens_out", sa.BigInteger(), server_default=sa.text("0"), nullable=False, comment="Tokens out"
+        ),
+        sa.Column(
+            "tokens_cache_read",
+            sa.BigInteger(),
+            server_default=sa.text("0"),
+            nullable=False,
+            comment="Tokens read from the provider's cache",
+        ),
+        sa.Column(
+            "tokens_cache_write",
+            sa.BigInteger(),
+            server_default=sa.text("0"),
+            nullable=False,
+            comment="Tokens written to the provider's cache",
+        ),
         sa.Column(
             "tokens_total",
             sa.BigInteger(),
@@ -275,17 +406,35 @@ def upgrade() -> None:
         sa.Column(
             "cost_class", sa.Text(), nullable=True, comment="metered, floor, plan, estimate or unrated"
         ),
-        sa.Column("session_resumed", sa.Boolean(), nullable=True),
-        sa.Column("session_reason", sa.Text(), nullable=True),
-        sa.Column("session_bytes", sa.BigInteger(), nullable=True),
-        sa.Column("parent_id", sa.BigInteger(), nullable=True),
-        sa.Column("root_id", sa.BigInteger(), nullable=True),
-        sa.Column("requeue_of", sa.BigInteger(), nullable=True),
-        sa.Column("continues", sa.BigInteger(), nullable=True),
-        sa.Column("chain_depth", sa.SmallInteger(), server_default=sa.text("0"), nullable=False),
-        sa.Column("chain_refused", sa.SmallInteger(), nullable=True),
-        sa.Column("replica", sa.SmallInteger(), nullable=True),
-        sa.Column("replicas", sa.SmallInteger(), nullable=True),
+        sa.Column(
+            "session_resumed",
+            sa.Boolean(),
+            nullable=True,
+            comment="Whether it went on with an earlier session",
+        ),
+        sa.Column("session_reason", sa.Text(), nullable=True, comment="Why it did or did not"),
+        sa.Column("session_bytes", sa.BigInteger(), nullable=True, comment="Size of the kept session"),
+        sa.Column(
+            "parent_id", sa.BigInteger(), nullable=True, comment="The run that asked for it from its outbox"
+        ),
+        sa.Column("root_id", sa.BigInteger(), nullable=True, comment="The first run of its chain"),
+        sa.Column("requeue_of", sa.BigInteger(), nullable=True, comment="The run it repeats"),
+        sa.Column("continues", sa.BigInteger(), nullable=True, comment="The run whose work it goes on with"),
+        sa.Column(
+            "chain_depth",
+            sa.SmallInteger(),
+            server_default=sa.text("0"),
+            nullable=False,
+            comment="0, or one more than its parent's",
+        ),
+        sa.Column(
+            "chain_refused",
+            sa.SmallInteger(),
+            nullable=True,
+            comment="Requests in its outbox that were refused",
+        ),
+        sa.Column("replica", sa.SmallInteger(), nullable=True, comment="Which of its replicas it is, from 1"),
+        sa.Column("replicas", sa.SmallInteger(), nullable=True, comment="How many there are"),
         sa.Column(
             "admission",
             postgresql.JSONB(astext_type=sa.Text()),
@@ -402,13 +551,23 @@ def upgrade() -> None:
     )
     op.create_table(
         "workers",
-        sa.Column("id", sa.Text(), nullable=False),
-        sa.Column("host", sa.Text(), nullable=False),
-        sa.Column("pid", sa.Integer(), nullable=False),
-        sa.Column("version", sa.Text(), nullable=False),
-        sa.Column("started_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
+        sa.Column("id", sa.Text(), nullable=False, comment="host:pid:random"),
+        sa.Column("host", sa.Text(), nullable=False, comment="The host it works on"),
+        sa.Column("pid", sa.Integer(), nullable=False, comment="Its process id there"),
+        sa.Column("version", sa.Text(), nullable=False, comment="The pidispatch it runs"),
         sa.Column(
-            "heartbeat_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False
+            "started_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+            comment="When it registered",
+        ),
+        sa.Column(
+            "heartbeat_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+            comment="Last sign of life",
         ),
         sa.ForeignKeyConstraint(
             ["host"],
@@ -420,19 +579,25 @@ def upgrade() -> None:
     op.create_index("workers_host", "workers", ["host", "heartbeat_at"], unique=False)
     op.create_table(
         "deliveries",
-        sa.Column("id", sa.BigInteger(), sa.Identity(always=True), nullable=False),
-        sa.Column("source", sa.Text(), nullable=False),
-        sa.Column("delivery_id", sa.Text(), nullable=False),
-        sa.Column("body_hash", sa.LargeBinary(), nullable=True),
-        sa.Column("event", sa.Text(), nullable=True),
-        sa.Column("action", sa.Text(), nullable=True),
-        sa.Column("repo", sa.Text(), nullable=True),
-        sa.Column("number", sa.Integer(), nullable=True),
-        sa.Column("sender_id", sa.Text(), nullable=True),
-        sa.Column("decision", sa.Text(), nullable=False),
-        sa.Column("reason", sa.Text(), nullable=True),
-        sa.Column("run_id", sa.BigInteger(), nullable=True),
-        sa.Column("received_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
+        sa.Column("id", sa.BigInteger(), sa.Identity(always=True), nullable=False, comment="Surrogate key"),
+        sa.Column("source", sa.Text(), nullable=False, comment="The forge, or poll"),
+        sa.Column("delivery_id", sa.Text(), nullable=False, comment="The source's id of the event"),
+        sa.Column("body_hash", sa.LargeBinary(), nullable=True, comment="SHA-256 of the body"),
+        sa.Column("event", sa.Text(), nullable=True, comment="The event's name"),
+        sa.Column("action", sa.Text(), nullable=True, comment="The event's action"),
+        sa.Column("repo", sa.Text(), nullable=True, comment="Repository"),
+        sa.Column("number", sa.Integer(), nullable=True, comment="Issue or pull request"),
+        sa.Column("sender_id", sa.Text(), nullable=True, comment="The sender's id, never a name"),
+        sa.Column("decision", sa.Text(), nullable=False, comment="What was decided of it"),
+        sa.Column("reason", sa.Text(), nullable=True, comment="Why, as a word"),
+        sa.Column("run_id", sa.BigInteger(), nullable=True, comment="The run it led to"),
+        sa.Column(
+            "received_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+            comment="When it arrived",
+        ),
         sa.ForeignKeyConstraint(
             ["run_id"],
             ["runs.id"],
@@ -447,13 +612,23 @@ def upgrade() -> None:
     )
     op.create_table(
         "one_shots",
-        sa.Column("key", sa.Text(), nullable=False),
-        sa.Column("trigger_type", sa.Text(), nullable=True),
-        sa.Column("trigger_index", sa.Integer(), nullable=True),
-        sa.Column("repo", sa.Text(), nullable=True),
-        sa.Column("number", sa.Integer(), nullable=True),
-        sa.Column("run_id", sa.BigInteger(), nullable=False),
-        sa.Column("spent_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
+        sa.Column(
+            "key", sa.Text(), nullable=False, comment="The entry's id, else a hash of what identifies it"
+        ),
+        sa.Column("trigger_type", sa.Text(), nullable=True, comment="Type of the trigger"),
+        sa.Column(
+            "trigger_index", sa.Integer(), nullable=True, comment="Its place in the file; display only"
+        ),
+        sa.Column("repo", sa.Text(), nullable=True, comment="Repository"),
+        sa.Column("number", sa.Integer(), nullable=True, comment="Issue or pull request"),
+        sa.Column("run_id", sa.BigInteger(), nullable=False, comment="The run that spent it"),
+        sa.Column(
+            "spent_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+            comment="When it was spent",
+        ),
         sa.Column(
             "marked_at", sa.DateTime(timezone=True), nullable=True, comment="When the file's mark was written"
         ),
@@ -466,14 +641,22 @@ def upgrade() -> None:
     )
     op.create_table(
         "provider_calls",
-        sa.Column("id", sa.BigInteger(), sa.Identity(always=True), nullable=False),
-        sa.Column("run_id", sa.BigInteger(), nullable=False),
-        sa.Column("attempt", sa.SmallInteger(), nullable=False),
-        sa.Column("host", sa.Text(), nullable=False),
-        sa.Column("provider", sa.Text(), nullable=False),
-        sa.Column("model", sa.Text(), nullable=False),
-        sa.Column("api", sa.Text(), nullable=False),
-        sa.Column("state", sa.Text(), server_default=sa.text("'held'"), nullable=False),
+        sa.Column("id", sa.BigInteger(), sa.Identity(always=True), nullable=False, comment="Surrogate key"),
+        sa.Column("run_id", sa.BigInteger(), nullable=False, comment="The run that called"),
+        sa.Column("attempt", sa.SmallInteger(), nullable=False, comment="The attempt that called"),
+        sa.Column("host", sa.Text(), nullable=False, comment="The host whose gateway passed it on"),
+        sa.Column("provider", sa.Text(), nullable=False, comment="Provider, as pi names it"),
+        sa.Column("model", sa.Text(), nullable=False, comment="Model, as the request named it"),
+        sa.Column(
+            "api", sa.Text(), nullable=False, comment="Wire API: openai-completions or anthropic-messages"
+        ),
+        sa.Column(
+            "state",
+            sa.Text(),
+            server_default=sa.text("'held'"),
+            nullable=False,
+            comment="held while open, settled when measured, assumed when nobody could measure it",
+        ),
         sa.Column(
             "held_micros",
             sa.BigInteger(),
@@ -481,20 +664,56 @@ def upgrade() -> None:
             nullable=False,
             comment="Micro-dollars reserved for this call",
         ),
-        sa.Column("opened_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
-        sa.Column("settled_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column(
+            "opened_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+            comment="Before its first byte went upstream",
+        ),
+        sa.Column(
+            "settled_at", sa.DateTime(timezone=True), nullable=True, comment="When it was settled or assumed"
+        ),
         sa.Column(
             "status",
             sa.Integer(),
             nullable=True,
             comment="The provider's HTTP status; 0 when it did not answer",
         ),
-        sa.Column("stop_reason", sa.Text(), nullable=True),
-        sa.Column("tokens_in", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
-        sa.Column("tokens_out", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
-        sa.Column("tokens_cache_read", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
-        sa.Column("tokens_cache_write", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
-        sa.Column("tokens_reasoning", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
+        sa.Column(
+            "stop_reason", sa.Text(), nullable=True, comment="stop, tool_use, length, error or aborted"
+        ),
+        sa.Column(
+            "tokens_in",
+            sa.BigInteger(),
+            server_default=sa.text("0"),
+            nullable=False,
+            comment="Tokens in, without cached ones",
+        ),
+        sa.Column(
+            "tokens_out", sa.BigInteger(), server_default=sa.text("0"), nullable=False, comment="Tokens out"
+        ),
+        sa.Column(
+            "tokens_cache_read",
+            sa.BigInteger(),
+            server_default=sa.text("0"),
+            nullable=False,
+            comment="Tokens read from the provider's cache",
+        ),
+        sa.Column(
+            "tokens_cache_write",
+            sa.BigInteger(),
+            server_default=sa.text("0"),
+            nullable=False,
+            comment="Tokens written to the provider's cache",
+        ),
+        sa.Column(
+            "tokens_reasoning",
+            sa.BigInteger(),
+            server_default=sa.text("0"),
+            nullable=False,
+            comment="Of the tokens out, those of reasoning",
+        ),
         sa.Column(
             "measured",
             sa.Boolean(),
@@ -502,7 +721,12 @@ def upgrade() -> None:
             nullable=False,
             comment="False: the provider reported nothing, this is an estimate",
         ),
-        sa.Column("cost_micros", sa.BigInteger(), nullable=True),
+        sa.Column(
+            "cost_micros",
+            sa.BigInteger(),
+            nullable=True,
+            comment="Micro-dollars; null while no price is known",
+        ),
         sa.CheckConstraint("(state = 'held') = (settled_at IS NULL)", name="held_call_is_open"),
         sa.CheckConstraint("state IN ('held', 'settled', 'assumed')", name="provider_calls_state"),
         sa.ForeignKeyConstraint(["run_id"], ["runs.id"], ondelete="CASCADE"),
@@ -519,11 +743,22 @@ def upgrade() -> None:
     op.create_index("provider_calls_run", "provider_calls", ["run_id", "attempt"], unique=False)
     op.create_table(
         "reservations",
-        sa.Column("run_id", sa.BigInteger(), nullable=False),
-        sa.Column("window_id", sa.BigInteger(), nullable=False),
-        sa.Column("state", sa.Text(), server_default=sa.text("'held'"), nullable=False),
-        sa.Column("held", sa.BigInteger(), nullable=False),
-        sa.Column("settled", sa.BigInteger(), nullable=True),
+        sa.Column("run_id", sa.BigInteger(), nullable=False, comment="The run that holds it"),
+        sa.Column("window_id", sa.BigInteger(), nullable=False, comment="The window it is held in"),
+        sa.Column(
+            "state",
+            sa.Text(),
+            server_default=sa.text("'held'"),
+            nullable=False,
+            comment="held, settled or released",
+        ),
+        sa.Column(
+            "held",
+            sa.BigInteger(),
+            nullable=False,
+            comment="What was reserved at admission, in the window's unit",
+        ),
+        sa.Column("settled", sa.BigInteger(), nullable=True, comment="What it came to"),
         sa.Column(
             "counted",
             sa.BigInteger(),
@@ -533,8 +768,16 @@ def upgrade() -> None:
             nullable=False,
             comment="What it counts in its window now",
         ),
-        sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
-        sa.Column("closed_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column(
+            "created_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+            comment="When it was reserved",
+        ),
+        sa.Column(
+            "closed_at", sa.DateTime(timezone=True), nullable=True, comment="When it was settled or released"
+        ),
         sa.CheckConstraint("(state = 'held') = (closed_at IS NULL)", name="held_is_open"),
         sa.CheckConstraint("(state = 'settled') = (settled IS NOT NULL)", name="settled_has_amount"),
         sa.CheckConstraint("state IN ('held', 'settled', 'released')", name="reservations_state"),
@@ -560,14 +803,22 @@ def upgrade() -> None:
     op.create_index("reservations_window", "reservations", ["window_id"], unique=False)
     op.create_table(
         "run_attempts",
-        sa.Column("run_id", sa.BigInteger(), nullable=False),
-        sa.Column("attempt", sa.SmallInteger(), nullable=False),
-        sa.Column("host", sa.Text(), nullable=False),
-        sa.Column("engine_id", sa.Text(), nullable=True),
-        sa.Column("container_name", sa.Text(), nullable=True),
-        sa.Column("container_id", sa.Text(), nullable=True),
-        sa.Column("image_id", sa.Text(), nullable=True),
-        sa.Column("admitted_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
+        sa.Column("run_id", sa.BigInteger(), nullable=False, comment="The run"),
+        sa.Column("attempt", sa.SmallInteger(), nullable=False, comment="Counts from 1; names the container"),
+        sa.Column("host", sa.Text(), nullable=False, comment="Where its box was made"),
+        sa.Column("engine_id", sa.Text(), nullable=True, comment="The Docker engine's own id"),
+        sa.Column(
+            "container_name", sa.Text(), nullable=True, comment="pi-job-<installation>-<run>-<attempt>"
+        ),
+        sa.Column("container_id", sa.Text(), nullable=True, comment="The engine's id of its container"),
+        sa.Column("image_id", sa.Text(), nullable=True, comment="The engine's id of its image"),
+        sa.Column(
+            "admitted_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+            comment="When it was admitted",
+        ),
         sa.Column(
             "boxed_at",
             sa.DateTime(timezone=True),
@@ -580,13 +831,25 @@ def upgrade() -> None:
             nullable=True,
             comment="When its box got its go: from here it is charged",
         ),
-        sa.Column("exited_at", sa.DateTime(timezone=True), nullable=True),
-        sa.Column("ended_at", sa.DateTime(timezone=True), nullable=True),
-        sa.Column("exit_code", sa.Integer(), nullable=True),
-        sa.Column("oom_killed", sa.Boolean(), nullable=True),
-        sa.Column("outcome", sa.Text(), nullable=True),
-        sa.Column("reason", sa.Text(), nullable=True),
-        sa.Column("why", sa.Text(), nullable=True),
+        sa.Column(
+            "exited_at",
+            sa.DateTime(timezone=True),
+            nullable=True,
+            comment="When its box ended, by the engine",
+        ),
+        sa.Column("ended_at", sa.DateTime(timezone=True), nullable=True, comment="When it was judged"),
+        sa.Column("exit_code", sa.Integer(), nullable=True, comment="The engine's"),
+        sa.Column(
+            "oom_killed",
+            sa.Boolean(),
+            nullable=True,
+            comment="Whether the engine saw a kill for memory in it",
+        ),
+        sa.Column(
+            "outcome", sa.Text(), nullable=True, comment="completed, policy, failed, lost or never-started"
+        ),
+        sa.Column("reason", sa.Text(), nullable=True, comment="Why, as a word"),
+        sa.Column("why", sa.Text(), nullable=True, comment="A second word"),
         sa.Column(
             "reported",
             postgresql.JSONB(astext_type=sa.Text()),
@@ -612,7 +875,7 @@ def upgrade() -> None:
     )
     op.create_table(
         "run_payloads",
-        sa.Column("run_id", sa.BigInteger(), nullable=False),
+        sa.Column("run_id", sa.BigInteger(), nullable=False, comment="The run"),
         sa.Column(
             "folder",
             sa.LargeBinary(),
@@ -620,13 +883,24 @@ def upgrade() -> None:
             comment="The folder's path, as bytes of the file system",
         ),
         sa.Column("folder_given", sa.LargeBinary(), nullable=True, comment="The folder as it was asked for"),
-        sa.Column("task", sa.LargeBinary(), nullable=True),
+        sa.Column("task", sa.LargeBinary(), nullable=True, comment="What the agent is told, at most 1 MiB"),
         sa.Column("task_bytes", sa.BigInteger(), nullable=True, comment="Length as given, before any cut"),
-        sa.Column("title", sa.LargeBinary(), nullable=True),
-        sa.Column("body", sa.LargeBinary(), nullable=True),
-        sa.Column("event", sa.LargeBinary(), nullable=True),
-        sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
-        sa.Column("expires_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("title", sa.LargeBinary(), nullable=True, comment="Title of an issue"),
+        sa.Column("body", sa.LargeBinary(), nullable=True, comment="Body of an issue"),
+        sa.Column("event", sa.LargeBinary(), nullable=True, comment="What /job/event.json holds"),
+        sa.Column(
+            "created_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+            comment="When it arrived",
+        ),
+        sa.Column(
+            "expires_at",
+            sa.DateTime(timezone=True),
+            nullable=True,
+            comment="When it may be deleted: seven days after the end",
+        ),
         sa.ForeignKeyConstraint(["run_id"], ["runs.id"], ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("run_id"),
         comment="Untrusted bytes of a run; deleted 7 days after its end",
@@ -640,32 +914,89 @@ def upgrade() -> None:
     )
     op.create_table(
         "run_usage",
-        sa.Column("run_id", sa.BigInteger(), nullable=False),
-        sa.Column("provider", sa.Text(), nullable=False),
-        sa.Column("model", sa.Text(), nullable=False),
-        sa.Column("calls", sa.Integer(), server_default=sa.text("0"), nullable=False),
-        sa.Column("failed_calls", sa.Integer(), server_default=sa.text("0"), nullable=False),
-        sa.Column("estimated_calls", sa.Integer(), server_default=sa.text("0"), nullable=False),
-        sa.Column("tokens_in", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
-        sa.Column("tokens_out", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
-        sa.Column("tokens_cache_read", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
-        sa.Column("tokens_cache_write", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
-        sa.Column("tokens_reasoning", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
-        sa.Column("cost_micros", sa.BigInteger(), nullable=True),
-        sa.Column("cost_class", sa.Text(), nullable=True),
-        sa.Column("price_version", sa.Text(), nullable=True),
+        sa.Column("run_id", sa.BigInteger(), nullable=False, comment="The run"),
+        sa.Column("provider", sa.Text(), nullable=False, comment="Provider"),
+        sa.Column("model", sa.Text(), nullable=False, comment="Model"),
+        sa.Column(
+            "calls",
+            sa.Integer(),
+            server_default=sa.text("0"),
+            nullable=False,
+            comment="Calls of all attempts",
+        ),
+        sa.Column(
+            "failed_calls",
+            sa.Integer(),
+            server_default=sa.text("0"),
+            nullable=False,
+            comment="Of them, those the provider did not answer with success",
+        ),
+        sa.Column(
+            "estimated_calls",
+            sa.Integer(),
+            server_default=sa.text("0"),
+            nullable=False,
+            comment="Of them, those whose usage is an estimate",
+        ),
+        sa.Column(
+            "tokens_in",
+            sa.BigInteger(),
+            server_default=sa.text("0"),
+            nullable=False,
+            comment="Tokens in, without cached ones",
+        ),
+        sa.Column(
+            "tokens_out", sa.BigInteger(), server_default=sa.text("0"), nullable=False, comment="Tokens out"
+        ),
+        sa.Column(
+            "tokens_cache_read",
+            sa.BigInteger(),
+            server_default=sa.text("0"),
+            nullable=False,
+            comment="Tokens read from the provider's cache",
+        ),
+        sa.Column(
+            "tokens_cache_write",
+            sa.BigInteger(),
+            server_default=sa.text("0"),
+            nullable=False,
+            comment="Tokens written to the provider's cache",
+        ),
+        sa.Column(
+            "tokens_reasoning",
+            sa.BigInteger(),
+            server_default=sa.text("0"),
+            nullable=False,
+            comment="Of the tokens out, those of reasoning",
+        ),
+        sa.Column(
+            "cost_micros",
+            sa.BigInteger(),
+            nullable=True,
+            comment="Micro-dollars; null while no price is known",
+        ),
+        sa.Column(
+            "cost_class", sa.Text(), nullable=True, comment="metered, floor, plan, estimate or unrated"
+        ),
+        sa.Column("price_version", sa.Text(), nullable=True, comment="Which prices were used"),
         sa.ForeignKeyConstraint(["run_id"], ["runs.id"], ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("run_id", "provider", "model"),
         comment="Tokens, calls and cost of one model in one run: the sum of settled calls",
     )
     op.create_table(
         "schedule_slots",
-        sa.Column("schedule", sa.Text(), nullable=False),
-        sa.Column("planned_at", sa.DateTime(timezone=True), nullable=False),
-        sa.Column("state", sa.Text(), nullable=False),
-        sa.Column("reason", sa.Text(), nullable=True),
-        sa.Column("run_id", sa.BigInteger(), nullable=True),
-        sa.Column("decided_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
+        sa.Column("schedule", sa.Text(), nullable=False, comment="The schedule's id"),
+        sa.Column("planned_at", sa.DateTime(timezone=True), nullable=False, comment="The planned instant"),
+        sa.Column("state", sa.Text(), nullable=False, comment="ran, deferred, skipped or missed"),
+        sa.Column("reason", sa.Text(), nullable=True, comment="Why, as a word"),
+        sa.Column("run_id", sa.BigInteger(), nullable=True, comment="The run it started"),
+        sa.Column(
+            "decided_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+            comment="When this was decided",
+        ),
         sa.CheckConstraint("state IN ('ran', 'deferred', 'skipped', 'missed')", name="schedule_slots_state"),
         sa.ForeignKeyConstraint(
             ["run_id"],

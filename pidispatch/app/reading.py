@@ -1,7 +1,7 @@
 """Answer questions about runs and the queue from the rows."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pidispatch.app.databases import opened
 from pidispatch.app.policy import FilePolicies
@@ -17,7 +17,7 @@ from pidispatch.domain.explain import (
 )
 from pidispatch.domain.policy import Policy
 from pidispatch.domain.run import WAITING, State
-from pidispatch.errors import PidispatchError
+from pidispatch.errors import ConfigurationRefused, PidispatchError
 from pidispatch.store import budget as budgets
 from pidispatch.store import history, rundetail, standing
 from pidispatch.store.budget import BudgetRecord, BudgetWindow
@@ -107,5 +107,11 @@ def status(settings: Settings) -> QueueStatus:
 
 def standing_of(database: Database, settings: Settings) -> QueueStatus:
     """The windows shown are those of the policy in force; of one that cannot be read, none."""
-    policy = FilePolicies(settings).current()
-    return standing.queue_status(database, policy.every_cap() if isinstance(policy, Policy) else ())
+    policies = FilePolicies(settings)
+    problems = policies.problems()
+    try:
+        policy = policies.current()
+    except ConfigurationRefused:  # its problems are among those above
+        policy = None
+    caps = policy.every_cap() if isinstance(policy, Policy) else ()
+    return replace(standing.queue_status(database, caps), file_problems=problems)

@@ -69,6 +69,7 @@ class Adapters:
         self.endings = PostgresEndings(self.database)
         self.hosts = PostgresHosts(self.database, host=self.host)
         self.reports = PostgresTickets(self.database, timeout=self.settings.job_timeout)
+        self.policies = FilePolicies(self.settings)
         self.open_folder = partial(open_folder, worker_uid=os.geteuid())
 
     def engine_id(self) -> str | None:
@@ -99,6 +100,11 @@ def build_worker(settings: Settings) -> WorkerApp:
     worker = f"{settings.worker_name}:{os.getpid()}:{secrets.token_hex(2)}"
     adapters = Adapters(settings, database, where.redis, worker)
     adapters.files.check()
+    adapters.policies.load()
+    if settings.max_cost_micros is not None:
+        log.warning(
+            "dollar_caps_hold_at_admission", detail="a call in flight is not stopped at the run's cap yet"
+        )
     installation = adapters.hosts.register(
         worker=worker,
         pid=os.getpid(),
@@ -151,7 +157,7 @@ def _gate(adapters: Adapters) -> AdmissionGate:
         images=adapters.images,
         doors=adapters.doors,
         open_folder=adapters.open_folder,
-        policies=FilePolicies(adapters.settings),
+        policies=adapters.policies,
     )
 
 

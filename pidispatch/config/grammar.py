@@ -4,6 +4,9 @@ import os
 import re
 from pathlib import Path
 
+from pidispatch.domain.money import WANTED as AMOUNT_WANTED
+from pidispatch.domain.money import micros_of
+
 WHOLE_MAX = 2**53 - 1  # the largest integer that every JSON reader keeps
 COUNT_MAX = 2**31 - 1  # what an integer column holds
 DAYS_MAX = 36_500
@@ -43,6 +46,14 @@ def memory(text: str) -> int:
     if not 512 * MEBIBYTE <= size <= 1024 * GIBIBYTE:
         raise Unwanted(want)
     return size
+
+
+def dollars(text: str) -> int:
+    """An amount of US dollars as micro-dollars."""
+    micros = micros_of(text)
+    if micros is None:
+        raise Unwanted(AMOUNT_WANTED)
+    return micros
 
 
 def cpus(text: str) -> float:

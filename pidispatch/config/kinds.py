@@ -35,6 +35,7 @@ Directory = Annotated[Path, BeforeValidator(grammar.absolute_path)]
 RunDirectory = Annotated[Path, BeforeValidator(grammar.run_directory)]
 ExistingDirectory = Annotated[Path, BeforeValidator(grammar.existing_directory)]
 # A mark inside a union is not seen on the field, so these hold their own None.
+Dollars = Annotated[int | None, BeforeValidator(grammar.dollars), Mark.DOLLARS]
 OptionalFile = Annotated[Path | None, BeforeValidator(grammar.optional_file), Mark.EMPTY_IS_SET]
 # An empty address must not start the embedded server where the operator's own was meant.
 DatabaseUrl = Annotated[SecretStr | None, BeforeValidator(urls.database_url), Mark.EMPTY_IS_SET, Mark.HIDDEN]

@@ -12,3 +12,5 @@ class Mark(Enum):
     """Never printed: shown as `set` or `unset`."""
     SIZE = auto()
     """Bytes, printed as a size."""
+    DOLLARS = auto()
+    """Micro-dollars, printed as dollars."""

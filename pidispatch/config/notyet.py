@@ -7,18 +7,9 @@ from collections.abc import Collection, Iterator, Mapping
 NOT_ENFORCED_YET = frozenset(
     {
         "PI_ALLOWED_MODELS",
-        "PI_DAILY_COST_USD",
-        "PI_DAILY_TOKEN_CAP",
         "PI_GLOBAL_PI_DIR",
-        "PI_MAX_COST_USD",
-        "PI_MONTHLY_COST_USD",
-        "PI_PAUSE_WINDOWS_FILE",
-        "PI_PROJECTS_FILE",
-        "PI_SCOPED_LIMITS_FILE",
         "PI_SESSIONS_DIR",
-        "PI_SETTINGS_FILE",
         "PI_TRIGGERS_FILE",
-        "PI_WEEKLY_COST_USD",
     }
 )
 

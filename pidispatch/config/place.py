@@ -49,6 +49,7 @@ def default_texts(texts: Mapping[str, str], place: Place) -> dict[str, str]:
         # Beside the per-job directories: a retained one is renamed there, which is atomic on one filesystem only.
         "PI_SANDBOX_DIR": f"{_absolute(texts.get('PI_JOBS_DIR'), jobs)}/sandboxes",
         "PI_LOGS_DIR": f"{home}/logs",
+        "PI_SETTINGS_FILE": f"{home}/settings.json",
     }
     return defaults
 

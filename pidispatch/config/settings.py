@@ -17,6 +17,7 @@ from pidispatch.config.kinds import (
     DatabaseUrl,
     Days,
     Directory,
+    Dollars,
     ExistingDirectory,
     Extensions,
     Hours,
@@ -68,6 +69,11 @@ class Settings(BaseSettings):
     max_turns: Count = Field(30, alias="PI_MAX_TURNS")
     max_tokens: Positive | None = Field(None, alias="PI_MAX_TOKENS")
     daily_token_cap: Positive | None = Field(None, alias="PI_DAILY_TOKEN_CAP")
+    # Reserved before a run starts; that a call in flight stops at the cap comes with the gateway's own metering.
+    max_cost_micros: Dollars = Field(None, alias="PI_MAX_COST_USD")
+    daily_cost_micros: Dollars = Field(None, alias="PI_DAILY_COST_USD")
+    weekly_cost_micros: Dollars = Field(None, alias="PI_WEEKLY_COST_USD")
+    monthly_cost_micros: Dollars = Field(None, alias="PI_MONTHLY_COST_USD")
     job_timeout: Timeout = Field(1800, alias="PIDISPATCH_JOB_TIMEOUT")
 
     provider: Annotated[Word, Mark.EMPTY_IS_SET] = Field("anthropic", alias="PI_PROVIDER")

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
-from pidispatch.domain.limits import EVERYTHING, PROJECT, Cap, Period, Unit, lock_order, run_caps
+from pidispatch.domain.limits import EVERYTHING, MODEL, PROJECT, Cap, Period, Unit, lock_order, run_caps
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,9 @@ class Policy:
         return any(amount is not None for amount in (*money, *scoped))
 
     def _rows_of(self, subject: Subject) -> list[str]:
+        """Its own row, its project's, and every model's: a run may call any model until it is told which."""
         keys = [subject.scope, *([PROJECT + subject.project] if subject.project else [])]
+        keys += sorted(key for key in self.by_scope if key.startswith(MODEL))
         return [key for key in keys if key in self.by_scope]
 
     def _global_caps(self) -> tuple[Cap, ...]:

@@ -15,32 +15,23 @@ from pidispatch.ports import Admitted, Answer, Deferred, Facts, NoRoom, Passed, 
 from pidispatch.store.database import Database
 from pidispatch.store.ledger import close, expire_payload
 from pidispatch.store.models import OCCUPYING_SQL
+from pidispatch.store.startable import STARTABLE
 
-# Priority with ageing (600 s of waiting are one step), scopes in turn, then age. A run deferred for its scope is due as
-# soon as the scope has room; one deferred for a time, when that has come.
-CANDIDATES = text("""
+# Priority with ageing (600 s of waiting are one step), scopes in turn, then age. The payload is read of the chosen alone.
+CANDIDATES = text(f"""
+WITH chosen AS MATERIALIZED (
+  SELECT r.id {STARTABLE} AND NOT (r.id = ANY(:passed))
+  ORDER BY floor((r.priority * 600 + extract(epoch FROM now() - r.queued_at)) / 600) DESC,
+           s.last_started_at NULLS FIRST, r.queued_at, r.id
+  LIMIT 1)
 SELECT r.id, r.public_id, r.epoch, p.folder, r.scope, r.provider, r.model, r.image, r.max_turns, r.max_tokens,
        r.flow, r.attempt, coalesce(p.folder_given, p.folder), now()
-FROM runs r JOIN scopes s ON s.key = r.scope JOIN run_payloads p ON p.run_id = r.id
-LEFT JOIN scopes m ON m.key = r.mutex
-LEFT JOIN scopes j ON j.key = 'project:' || r.project
-WHERE (r.pinned_host IS NULL OR r.pinned_host = :host)
-  AND r.state IN ('queued', 'deferred')
-  AND (r.not_before IS NULL OR r.not_before <= now())
-  AND (m.key IS NULL OR m.occupied = 0)
-  AND (s."limit" IS NULL OR s.occupied < s."limit")
-  AND (j."limit" IS NULL OR j.occupied < j."limit")
-  AND s.paused_at IS NULL AND j.paused_at IS NULL
-  AND NOT EXISTS (SELECT 1 FROM scopes g WHERE g.key = '*' AND g.paused_at IS NOT NULL)
-  AND NOT (r.id = ANY(:passed))
-ORDER BY floor((r.priority * 600 + extract(epoch FROM now() - r.queued_at)) / 600) DESC,
-         s.last_started_at NULLS FIRST, r.queued_at, r.id
-LIMIT 1
-""").bindparams(bindparam("passed", type_=ARRAY(BigInteger)))
+FROM chosen JOIN runs r ON r.id = chosen.id JOIN run_payloads p ON p.run_id = r.id
+""").bindparams(bindparam("passed", type_=ARRAY(BigInteger)))  # noqa: S608 - fixed words
 
 LOCK_RUN = text("""
 SELECT r.id, EXISTS (SELECT 1 FROM reservations v WHERE v.run_id = r.id AND v.state = 'held') AS reserved
-FROM runs r WHERE r.id = :id AND r.epoch = :epoch AND r.state IN ('queued', 'deferred') FOR UPDATE SKIP LOCKED
+FROM runs r WHERE r.id = :id AND r.epoch = :epoch AND r.state IN ('queued', 'deferred') FOR NO KEY UPDATE SKIP LOCKED
 """)
 ADD_SCOPES = text("""
 INSERT INTO scopes (key, "limit") SELECT key, CASE WHEN key = :mutex THEN 1 END FROM unnest(:keys) AS asked (key)
@@ -48,15 +39,16 @@ ORDER BY key ON CONFLICT (key) DO NOTHING
 """).bindparams(bindparam("keys", type_=ARRAY(Text)), bindparam("mutex", type_=Text))
 LOCK_EVERYTHING = text("SELECT paused_at FROM scopes WHERE key = '*' FOR SHARE")
 LOCK_SCOPES = text("""
-SELECT key, occupied, "limit", paused_at FROM scopes WHERE key = ANY(:keys) ORDER BY key FOR UPDATE
+SELECT key, occupied, "limit", paused_at FROM scopes WHERE key = ANY(:keys) ORDER BY key FOR NO KEY UPDATE
 """).bindparams(bindparam("keys", type_=ARRAY(Text)))
 BLOCKER = text(f"""
 SELECT id FROM runs WHERE :key IN (mutex, scope, 'project:' || project) AND state IN ({OCCUPYING_SQL})
 ORDER BY admitted_at LIMIT 1
 """)  # noqa: S608 - fixed words
-LOCK_HOST = text(f"""
-SELECT :capacity - (SELECT count(*) FROM runs r WHERE r.host = h.name AND r.state IN ({OCCUPYING_SQL})) AS free
-FROM hosts h WHERE h.name = :host FOR UPDATE
+LOCK_HOST = text("SELECT 1 FROM hosts WHERE name = :host FOR NO KEY UPDATE")
+# A statement of its own: one that had to wait for the lock would count what was true before the wait.
+COUNT_HOST = text(f"""
+SELECT count(*) FROM runs WHERE host = :host AND state IN ({OCCUPYING_SQL})
 """)  # noqa: S608 - fixed words
 
 # One round trip counts the run in every window and says what each holds now; a refusal rolls back to the savepoint.
@@ -132,6 +124,8 @@ WHERE id = :id AND epoch = :epoch AND state IN ('queued', 'deferred')
     bindparam("provider", type_=Text),
     bindparam("model", type_=Text),
 )
+# A scope made after the last `sync` has no bound yet, and all its waiters would be offered one by one.
+SET_BOUND = text('UPDATE scopes SET "limit" = :bound WHERE key = :key')
 SYNC_LIMITS = text("""
 UPDATE scopes SET "limit" = asked.bound
 FROM (SELECT s.key, w.bound FROM scopes s LEFT JOIN unnest(:keys, :bounds) AS w (key, bound) ON w.key = s.key
@@ -164,10 +158,10 @@ class PostgresAdmissions:
             held_back = self._held_back(connection, run, ready, seen)
             if held_back is not None:
                 return held_back
-            asked = {"host": self._host, "capacity": ready.capacity}
-            free = connection.execute(LOCK_HOST, asked).scalar_one()
-            seen["room"] = {"host": self._host, "free": free, "capacity": ready.capacity}
-            if free < 1:
+            connection.execute(LOCK_HOST, {"host": self._host})
+            taken = connection.execute(COUNT_HOST, {"host": self._host}).scalar_one()
+            seen["room"] = {"host": self._host, "free": ready.capacity - taken, "capacity": ready.capacity}
+            if taken >= ready.capacity:
                 return NoRoom()
             if locked.reserved:  # a further attempt of a run that already paid for its place
                 return Admitted(self._claim(connection, run, ready, {**seen, "windows": "kept"}))
@@ -211,6 +205,8 @@ class PostgresAdmissions:
         for scope in scopes:
             bound = bounds[scope.key]
             if bound is not None and scope.occupied >= bound:
+                if scope.limit != bound:
+                    connection.execute(SET_BOUND, {"key": scope.key, "bound": bound})
                 blocker = connection.execute(BLOCKER, {"key": scope.key}).scalar_one_or_none()
                 _defer(connection, run, cause="scope", blocked_by=blocker, ready=ready, facts=seen)
                 return Deferred("scope")

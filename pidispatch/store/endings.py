@@ -8,11 +8,15 @@ from pidispatch.errors import StaleEpoch
 from pidispatch.store.database import Database
 from pidispatch.store.ledger import close, expire_payload, reopen
 
+# Not FOR UPDATE: a waiter that is deferred behind this run takes FOR KEY SHARE on it while it holds the scope.
 LOCK_RUN = text("""
-SELECT r.scope, r.mutex, 'project:' || r.project AS project, EXISTS (SELECT 1 FROM provider_calls c WHERE c.run_id = r.id AND c.state = 'held') AS calling
-FROM runs r WHERE r.id = :id AND r.epoch = :epoch AND r.state = 'finishing' FOR UPDATE OF r
+SELECT r.scope, r.mutex, 'project:' || r.project AS project,
+       EXISTS (SELECT 1 FROM provider_calls c WHERE c.run_id = r.id AND c.state = 'held') AS calling
+FROM runs r WHERE r.id = :id AND r.epoch = :epoch AND r.state = 'finishing' FOR NO KEY UPDATE OF r
 """)
-LOCK_SCOPES = text("SELECT key FROM scopes WHERE key IN (:scope, :mutex, :project) ORDER BY key FOR UPDATE")
+LOCK_SCOPES = text(
+    "SELECT key FROM scopes WHERE key IN (:scope, :mutex, :project) ORDER BY key FOR NO KEY UPDATE"
+)
 FREE_SCOPES = text("UPDATE scopes SET occupied = occupied - 1 WHERE key IN (:scope, :mutex, :project)")
 SUM_USAGE = text("""
 INSERT INTO run_usage (run_id, provider, model, calls, failed_calls, estimated_calls, tokens_in, tokens_out,

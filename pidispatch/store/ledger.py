@@ -9,7 +9,7 @@ SELECT w.id FROM spend_windows w JOIN reservations v ON v.window_id = w.id
 WHERE v.run_id = :run AND v.state = 'held'
 ORDER BY (CASE WHEN w.scope = '*' THEN 3 WHEN w.scope LIKE 'model:%' THEN 2 WHEN w.scope LIKE 'project:%' THEN 1 ELSE 0
           END), w.scope COLLATE "C", w.unit COLLATE "C", w.period COLLATE "C", w.starts_on
-FOR UPDATE OF w
+FOR NO KEY UPDATE OF w
 """)
 RELEASE = text("""
 WITH closed AS (
@@ -27,8 +27,12 @@ WITH spent AS (
   FROM provider_calls WHERE run_id = :run),
 amounts AS (
   SELECT v.window_id, v.held,
-         CASE w.unit WHEN 'runs' THEN v.held WHEN 'tokens' THEN spent.tokens
-              ELSE CASE WHEN spent.exact THEN spent.known ELSE greatest(v.held, spent.known) END END AS settled
+         CASE WHEN w.unit = 'runs' THEN v.held WHEN w.unit = 'tokens' THEN spent.tokens
+              WHEN NOT spent.exact THEN greatest(v.held, spent.known)
+              WHEN w.scope LIKE 'model:%' THEN coalesce((
+                SELECT sum(c.cost_micros) FROM provider_calls c
+                WHERE c.run_id = :run AND 'model:' || lower(c.provider || '/' || c.model) = lower(w.scope)), 0)
+              ELSE spent.known END AS settled
   FROM reservations v JOIN spend_windows w ON w.id = v.window_id, spent
   WHERE v.run_id = :run AND v.state = 'held'),
 closed AS (

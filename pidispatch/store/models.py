@@ -46,16 +46,16 @@ class Base(DeclarativeBase):
     }
 
 
-def _key() -> Mapped[int]:
-    return mapped_column(BigInteger, Identity(always=True), primary_key=True)
+def _key(comment: str) -> Mapped[int]:
+    return mapped_column(BigInteger, Identity(always=True), primary_key=True, comment=comment)
 
 
-def _now() -> Mapped[datetime]:
-    return mapped_column(server_default=func.now())
+def _now(comment: str) -> Mapped[datetime]:
+    return mapped_column(server_default=func.now(), comment=comment)
 
 
-def _count() -> Mapped[int]:
-    return mapped_column(BigInteger, server_default=text("0"))
+def _count(comment: str) -> Mapped[int]:
+    return mapped_column(BigInteger, server_default=text("0"), comment=comment)
 
 
 class Scope(Base):
@@ -79,7 +79,7 @@ class Scope(Base):
         comment="Scopes take turns: the longest ago first"
     )
     paused_at: Mapped[datetime | None] = mapped_column(comment="Set while an operator holds this scope back")
-    paused_by: Mapped[str | None]
+    paused_by: Mapped[str | None] = mapped_column(comment="Who paused it: user@host")
 
 
 class Run(Base):
@@ -130,7 +130,7 @@ class Run(Base):
         {"comment": "A run: what was asked, where it stands, how it ended, what it used. No personal data"},
     )
 
-    id: Mapped[int] = _key()
+    id: Mapped[int] = _key("Surrogate key; names the container")
     public_id: Mapped[str] = mapped_column(
         unique=True, comment="The id people see; a repeat of it is a duplicate"
     )
@@ -145,30 +145,39 @@ class Run(Base):
     trigger_type: Mapped[str] = mapped_column(
         comment="cli, api, cron, label, comment, pull_request, issue, chain"
     )
-    trigger_id: Mapped[str | None]
-    trigger_index: Mapped[int | None]
-    flow: Mapped[str | None]
-    command: Mapped[str | None]
-    project: Mapped[str | None]
-    priority: Mapped[int] = mapped_column(SmallInteger, server_default=text("0"))
+    trigger_id: Mapped[str | None] = mapped_column(comment="The trigger's own id")
+    trigger_index: Mapped[int | None] = mapped_column(comment="The trigger's place in its file; display only")
+    flow: Mapped[str | None] = mapped_column(comment="The skill the agent is told to use")
+    command: Mapped[str | None] = mapped_column(
+        comment="The command line of a command run, without its slash"
+    )
+    project: Mapped[str | None] = mapped_column(comment="Id of the project it counted for, set at admission")
+    priority: Mapped[int] = mapped_column(
+        SmallInteger, server_default=text("0"), comment="A step is worth ten minutes of waiting"
+    )
     provider: Mapped[str | None] = mapped_column(comment="As asked; from admission on, as used")
     model: Mapped[str | None] = mapped_column(comment="As asked; from admission on, as used")
-    image: Mapped[str | None]
-    backend: Mapped[str] = mapped_column(server_default=text("'local'"))
-    max_turns: Mapped[int | None]
-    max_tokens: Mapped[int | None] = mapped_column(BigInteger)
+    image: Mapped[str | None] = mapped_column(comment="As asked; from admission on, as used")
+    backend: Mapped[str] = mapped_column(server_default=text("'local'"), comment="Where boxes run")
+    max_turns: Mapped[int | None] = mapped_column(comment="Turns it may take; from admission on, as in force")
+    max_tokens: Mapped[int | None] = mapped_column(BigInteger, comment="Tokens it may use; null is no limit")
     cost_cap_micros: Mapped[int | None] = mapped_column(
         BigInteger, comment="Micro-dollars this run may spend"
     )
 
-    state: Mapped[str] = mapped_column(server_default=text("'queued'"))
+    state: Mapped[str] = mapped_column(
+        server_default=text("'queued'"),
+        comment="queued, deferred, held, admitted, preparing, running, stopping, finishing or ended",
+    )
     outcome: Mapped[str | None] = mapped_column(comment="completed, policy or failed; only when ended")
     result: Mapped[str | None] = mapped_column(comment="What was achieved")
     reason: Mapped[str | None] = mapped_column(comment="Why it ended so: a word of a closed list")
     why: Mapped[str | None] = mapped_column(comment="A second word: the detail of the reason")
     cause: Mapped[str | None] = mapped_column(comment="Why it waits")
     not_before: Mapped[datetime | None] = mapped_column(comment="Waits at least until then")
-    blocked_by: Mapped[int | None] = mapped_column(ForeignKey("runs.id", ondelete="SET NULL"))
+    blocked_by: Mapped[int | None] = mapped_column(
+        ForeignKey("runs.id", ondelete="SET NULL"), comment="The run it waits for"
+    )
 
     attempt: Mapped[int] = mapped_column(
         SmallInteger, server_default=text("0"), comment="Names the container"
@@ -178,25 +187,27 @@ class Run(Base):
     )
     host: Mapped[str | None] = mapped_column(comment="Where it runs or ran")
     worker: Mapped[str | None] = mapped_column(comment="The process that prepares it")
-    created_at: Mapped[datetime] = _now()
-    queued_at: Mapped[datetime] = _now()
-    state_since: Mapped[datetime] = _now()
-    admitted_at: Mapped[datetime | None]
+    created_at: Mapped[datetime] = _now("When it was asked for")
+    queued_at: Mapped[datetime] = _now("When its waiting began")
+    state_since: Mapped[datetime] = _now("When it entered its state")
+    admitted_at: Mapped[datetime | None] = mapped_column(comment="When its last attempt was admitted")
     started_at: Mapped[datetime | None] = mapped_column(comment="When its box got its go")
-    ended_at: Mapped[datetime | None]
-    deadline_at: Mapped[datetime | None]
-    stop_requested_at: Mapped[datetime | None]
+    ended_at: Mapped[datetime | None] = mapped_column(comment="When its record became final")
+    deadline_at: Mapped[datetime | None] = mapped_column(
+        comment="When its box is stopped; counted from its go"
+    )
+    stop_requested_at: Mapped[datetime | None] = mapped_column(comment="When somebody asked it to stop")
     stop_reason: Mapped[str | None] = mapped_column(comment="operator-cancel, deadline or shutdown")
 
-    exit_code: Mapped[int | None]
+    exit_code: Mapped[int | None] = mapped_column(comment="The engine's, of the last attempt")
     turns: Mapped[int | None] = mapped_column(
         comment="Calls that ended stop, tool_use or length, by the gateway"
     )
-    calls: Mapped[int] = mapped_column(server_default=text("0"))
-    tokens_in: Mapped[int] = _count()
-    tokens_out: Mapped[int] = _count()
-    tokens_cache_read: Mapped[int] = _count()
-    tokens_cache_write: Mapped[int] = _count()
+    calls: Mapped[int] = mapped_column(server_default=text("0"), comment="Model calls of all attempts")
+    tokens_in: Mapped[int] = _count("Tokens in, without cached ones")
+    tokens_out: Mapped[int] = _count("Tokens out")
+    tokens_cache_read: Mapped[int] = _count("Tokens read from the provider's cache")
+    tokens_cache_write: Mapped[int] = _count("Tokens written to the provider's cache")
     tokens_total: Mapped[int] = mapped_column(
         BigInteger,
         Computed("tokens_in + tokens_out + tokens_cache_read + tokens_cache_write", persisted=True),
@@ -204,18 +215,26 @@ class Run(Base):
     )
     cost_micros: Mapped[int | None] = mapped_column(BigInteger, comment="Micro-dollars")
     cost_class: Mapped[str | None] = mapped_column(comment="metered, floor, plan, estimate or unrated")
-    session_resumed: Mapped[bool | None]
-    session_reason: Mapped[str | None]
-    session_bytes: Mapped[int | None] = mapped_column(BigInteger)
+    session_resumed: Mapped[bool | None] = mapped_column(comment="Whether it went on with an earlier session")
+    session_reason: Mapped[str | None] = mapped_column(comment="Why it did or did not")
+    session_bytes: Mapped[int | None] = mapped_column(BigInteger, comment="Size of the kept session")
 
-    parent_id: Mapped[int | None] = mapped_column(ForeignKey("runs.id"))
-    root_id: Mapped[int | None] = mapped_column(ForeignKey("runs.id"))
-    requeue_of: Mapped[int | None] = mapped_column(ForeignKey("runs.id"))
-    continues: Mapped[int | None] = mapped_column(ForeignKey("runs.id"))
-    chain_depth: Mapped[int] = mapped_column(SmallInteger, server_default=text("0"))
-    chain_refused: Mapped[int | None] = mapped_column(SmallInteger)
-    replica: Mapped[int | None] = mapped_column(SmallInteger)
-    replicas: Mapped[int | None] = mapped_column(SmallInteger)
+    parent_id: Mapped[int | None] = mapped_column(
+        ForeignKey("runs.id"), comment="The run that asked for it from its outbox"
+    )
+    root_id: Mapped[int | None] = mapped_column(ForeignKey("runs.id"), comment="The first run of its chain")
+    requeue_of: Mapped[int | None] = mapped_column(ForeignKey("runs.id"), comment="The run it repeats")
+    continues: Mapped[int | None] = mapped_column(
+        ForeignKey("runs.id"), comment="The run whose work it goes on with"
+    )
+    chain_depth: Mapped[int] = mapped_column(
+        SmallInteger, server_default=text("0"), comment="0, or one more than its parent's"
+    )
+    chain_refused: Mapped[int | None] = mapped_column(
+        SmallInteger, comment="Requests in its outbox that were refused"
+    )
+    replica: Mapped[int | None] = mapped_column(SmallInteger, comment="Which of its replicas it is, from 1")
+    replicas: Mapped[int | None] = mapped_column(SmallInteger, comment="How many there are")
 
     admission: Mapped[dict[str, Any] | None] = mapped_column(comment="The facts the last decision saw")
     reported: Mapped[dict[str, Any] | None] = mapped_column(
@@ -232,16 +251,20 @@ class RunPayload(Base):
         {"comment": "Untrusted bytes of a run; deleted 7 days after its end"},
     )
 
-    run_id: Mapped[int] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True)
+    run_id: Mapped[int] = mapped_column(
+        ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True, comment="The run"
+    )
     folder: Mapped[bytes | None] = mapped_column(comment="The folder's path, as bytes of the file system")
     folder_given: Mapped[bytes | None] = mapped_column(comment="The folder as it was asked for")
-    task: Mapped[bytes | None]
+    task: Mapped[bytes | None] = mapped_column(comment="What the agent is told, at most 1 MiB")
     task_bytes: Mapped[int | None] = mapped_column(BigInteger, comment="Length as given, before any cut")
-    title: Mapped[bytes | None]
-    body: Mapped[bytes | None]
-    event: Mapped[bytes | None]
-    created_at: Mapped[datetime] = _now()
-    expires_at: Mapped[datetime | None]
+    title: Mapped[bytes | None] = mapped_column(comment="Title of an issue")
+    body: Mapped[bytes | None] = mapped_column(comment="Body of an issue")
+    event: Mapped[bytes | None] = mapped_column(comment="What /job/event.json holds")
+    created_at: Mapped[datetime] = _now("When it arrived")
+    expires_at: Mapped[datetime | None] = mapped_column(
+        comment="When it may be deleted: seven days after the end"
+    )
 
 
 class RunAttempt(Base):
@@ -257,23 +280,29 @@ class RunAttempt(Base):
         {"comment": "One attempt of a run; allocated at admission, before its container exists"},
     )
 
-    run_id: Mapped[int] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True)
-    attempt: Mapped[int] = mapped_column(SmallInteger, primary_key=True)
-    host: Mapped[str]
-    engine_id: Mapped[str | None]
-    container_name: Mapped[str | None] = mapped_column(unique=True)
-    container_id: Mapped[str | None] = mapped_column(unique=True)
-    image_id: Mapped[str | None]
-    admitted_at: Mapped[datetime] = _now()
+    run_id: Mapped[int] = mapped_column(
+        ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True, comment="The run"
+    )
+    attempt: Mapped[int] = mapped_column(
+        SmallInteger, primary_key=True, comment="Counts from 1; names the container"
+    )
+    host: Mapped[str] = mapped_column(comment="Where its box was made")
+    engine_id: Mapped[str | None] = mapped_column(comment="The Docker engine's own id")
+    container_name: Mapped[str | None] = mapped_column(
+        unique=True, comment="pi-job-<installation>-<run>-<attempt>"
+    )
+    container_id: Mapped[str | None] = mapped_column(unique=True, comment="The engine's id of its container")
+    image_id: Mapped[str | None] = mapped_column(comment="The engine's id of its image")
+    admitted_at: Mapped[datetime] = _now("When it was admitted")
     boxed_at: Mapped[datetime | None] = mapped_column(comment="When its container had been created")
     go_at: Mapped[datetime | None] = mapped_column(comment="When its box got its go: from here it is charged")
-    exited_at: Mapped[datetime | None]
-    ended_at: Mapped[datetime | None]
-    exit_code: Mapped[int | None]
-    oom_killed: Mapped[bool | None]
-    outcome: Mapped[str | None]
-    reason: Mapped[str | None]
-    why: Mapped[str | None]
+    exited_at: Mapped[datetime | None] = mapped_column(comment="When its box ended, by the engine")
+    ended_at: Mapped[datetime | None] = mapped_column(comment="When it was judged")
+    exit_code: Mapped[int | None] = mapped_column(comment="The engine's")
+    oom_killed: Mapped[bool | None] = mapped_column(comment="Whether the engine saw a kill for memory in it")
+    outcome: Mapped[str | None] = mapped_column(comment="completed, policy, failed, lost or never-started")
+    reason: Mapped[str | None] = mapped_column(comment="Why, as a word")
+    why: Mapped[str | None] = mapped_column(comment="A second word")
     reported: Mapped[dict[str, Any] | None] = mapped_column(comment="The runner's report, or its exit line")
     report_verified: Mapped[bool | None] = mapped_column(comment="Signed with the key that came with the go")
 
@@ -290,30 +319,37 @@ class ProviderCall(Base):
         {"comment": "One model call: written before its first byte goes upstream, settled after"},
     )
 
-    id: Mapped[int] = _key()
-    run_id: Mapped[int] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"))
-    attempt: Mapped[int] = mapped_column(SmallInteger)
-    host: Mapped[str]
-    provider: Mapped[str]
-    model: Mapped[str]
-    api: Mapped[str]
-    state: Mapped[str] = mapped_column(server_default=text("'held'"))
+    id: Mapped[int] = _key("Surrogate key")
+    run_id: Mapped[int] = mapped_column(
+        ForeignKey("runs.id", ondelete="CASCADE"), comment="The run that called"
+    )
+    attempt: Mapped[int] = mapped_column(SmallInteger, comment="The attempt that called")
+    host: Mapped[str] = mapped_column(comment="The host whose gateway passed it on")
+    provider: Mapped[str] = mapped_column(comment="Provider, as pi names it")
+    model: Mapped[str] = mapped_column(comment="Model, as the request named it")
+    api: Mapped[str] = mapped_column(comment="Wire API: openai-completions or anthropic-messages")
+    state: Mapped[str] = mapped_column(
+        server_default=text("'held'"),
+        comment="held while open, settled when measured, assumed when nobody could measure it",
+    )
     held_micros: Mapped[int] = mapped_column(
         BigInteger, server_default=text("0"), comment="Micro-dollars reserved for this call"
     )
-    opened_at: Mapped[datetime] = _now()
-    settled_at: Mapped[datetime | None]
+    opened_at: Mapped[datetime] = _now("Before its first byte went upstream")
+    settled_at: Mapped[datetime | None] = mapped_column(comment="When it was settled or assumed")
     status: Mapped[int | None] = mapped_column(comment="The provider's HTTP status; 0 when it did not answer")
-    stop_reason: Mapped[str | None]
-    tokens_in: Mapped[int] = _count()
-    tokens_out: Mapped[int] = _count()
-    tokens_cache_read: Mapped[int] = _count()
-    tokens_cache_write: Mapped[int] = _count()
-    tokens_reasoning: Mapped[int] = _count()
+    stop_reason: Mapped[str | None] = mapped_column(comment="stop, tool_use, length, error or aborted")
+    tokens_in: Mapped[int] = _count("Tokens in, without cached ones")
+    tokens_out: Mapped[int] = _count("Tokens out")
+    tokens_cache_read: Mapped[int] = _count("Tokens read from the provider's cache")
+    tokens_cache_write: Mapped[int] = _count("Tokens written to the provider's cache")
+    tokens_reasoning: Mapped[int] = _count("Of the tokens out, those of reasoning")
     measured: Mapped[bool] = mapped_column(
         server_default=text("true"), comment="False: the provider reported nothing, this is an estimate"
     )
-    cost_micros: Mapped[int | None] = mapped_column(BigInteger)
+    cost_micros: Mapped[int | None] = mapped_column(
+        BigInteger, comment="Micro-dollars; null while no price is known"
+    )
 
 
 class RunUsage(Base):
@@ -324,20 +360,28 @@ class RunUsage(Base):
         {"comment": "Tokens, calls and cost of one model in one run: the sum of settled calls"},
     )
 
-    run_id: Mapped[int] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True)
-    provider: Mapped[str] = mapped_column(primary_key=True)
-    model: Mapped[str] = mapped_column(primary_key=True)
-    calls: Mapped[int] = mapped_column(server_default=text("0"))
-    failed_calls: Mapped[int] = mapped_column(server_default=text("0"))
-    estimated_calls: Mapped[int] = mapped_column(server_default=text("0"))
-    tokens_in: Mapped[int] = _count()
-    tokens_out: Mapped[int] = _count()
-    tokens_cache_read: Mapped[int] = _count()
-    tokens_cache_write: Mapped[int] = _count()
-    tokens_reasoning: Mapped[int] = _count()
-    cost_micros: Mapped[int | None] = mapped_column(BigInteger)
-    cost_class: Mapped[str | None]
-    price_version: Mapped[str | None]
+    run_id: Mapped[int] = mapped_column(
+        ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True, comment="The run"
+    )
+    provider: Mapped[str] = mapped_column(primary_key=True, comment="Provider")
+    model: Mapped[str] = mapped_column(primary_key=True, comment="Model")
+    calls: Mapped[int] = mapped_column(server_default=text("0"), comment="Calls of all attempts")
+    failed_calls: Mapped[int] = mapped_column(
+        server_default=text("0"), comment="Of them, those the provider did not answer with success"
+    )
+    estimated_calls: Mapped[int] = mapped_column(
+        server_default=text("0"), comment="Of them, those whose usage is an estimate"
+    )
+    tokens_in: Mapped[int] = _count("Tokens in, without cached ones")
+    tokens_out: Mapped[int] = _count("Tokens out")
+    tokens_cache_read: Mapped[int] = _count("Tokens read from the provider's cache")
+    tokens_cache_write: Mapped[int] = _count("Tokens written to the provider's cache")
+    tokens_reasoning: Mapped[int] = _count("Of the tokens out, those of reasoning")
+    cost_micros: Mapped[int | None] = mapped_column(
+        BigInteger, comment="Micro-dollars; null while no price is known"
+    )
+    cost_class: Mapped[str | None] = mapped_column(comment="metered, floor, plan, estimate or unrated")
+    price_version: Mapped[str | None] = mapped_column(comment="Which prices were used")
 
 
 class SpendWindow(Base):
@@ -356,12 +400,14 @@ class SpendWindow(Base):
         {"comment": "One window of spend; used is always the sum of its reservations"},
     )
 
-    id: Mapped[int] = _key()
-    scope: Mapped[str]
-    unit: Mapped[str]
+    id: Mapped[int] = _key("Surrogate key")
+    scope: Mapped[str] = mapped_column(
+        comment="A key of scopes, project:<id>, model:<provider>/<model>, or * for everything"
+    )
+    unit: Mapped[str] = mapped_column(comment="runs, tokens or micros (micro-dollars)")
     period: Mapped[str] = mapped_column(comment="day (UTC), week (from Monday) or month")
-    starts_on: Mapped[date]
-    used: Mapped[int] = _count()
+    starts_on: Mapped[date] = mapped_column(comment="First day of the window, UTC")
+    used: Mapped[int] = _count("What is counted in it now")
 
 
 class Reservation(Base):
@@ -378,18 +424,24 @@ class Reservation(Base):
         {"comment": "What one run holds in one window: held, then settled or released"},
     )
 
-    run_id: Mapped[int] = mapped_column(ForeignKey("runs.id"), primary_key=True)
-    window_id: Mapped[int] = mapped_column(ForeignKey("spend_windows.id"), primary_key=True)
-    state: Mapped[str] = mapped_column(server_default=text("'held'"))
-    held: Mapped[int] = mapped_column(BigInteger)
-    settled: Mapped[int | None] = mapped_column(BigInteger)
+    run_id: Mapped[int] = mapped_column(
+        ForeignKey("runs.id"), primary_key=True, comment="The run that holds it"
+    )
+    window_id: Mapped[int] = mapped_column(
+        ForeignKey("spend_windows.id"), primary_key=True, comment="The window it is held in"
+    )
+    state: Mapped[str] = mapped_column(server_default=text("'held'"), comment="held, settled or released")
+    held: Mapped[int] = mapped_column(
+        BigInteger, comment="What was reserved at admission, in the window's unit"
+    )
+    settled: Mapped[int | None] = mapped_column(BigInteger, comment="What it came to")
     counted: Mapped[int] = mapped_column(
         BigInteger,
         Computed("CASE state WHEN 'held' THEN held WHEN 'settled' THEN settled ELSE 0 END", persisted=True),
         comment="What it counts in its window now",
     )
-    created_at: Mapped[datetime] = _now()
-    closed_at: Mapped[datetime | None]
+    created_at: Mapped[datetime] = _now("When it was reserved")
+    closed_at: Mapped[datetime | None] = mapped_column(comment="When it was settled or released")
 
 
 class OneShot(Base):
@@ -400,13 +452,15 @@ class OneShot(Base):
         {"comment": "A spent one-shot trigger; the key is its identity, the index is display only"},
     )
 
-    key: Mapped[str] = mapped_column(primary_key=True)
-    trigger_type: Mapped[str | None]
-    trigger_index: Mapped[int | None]
-    repo: Mapped[str | None]
-    number: Mapped[int | None]
-    run_id: Mapped[int] = mapped_column(ForeignKey("runs.id"))
-    spent_at: Mapped[datetime] = _now()
+    key: Mapped[str] = mapped_column(
+        primary_key=True, comment="The entry's id, else a hash of what identifies it"
+    )
+    trigger_type: Mapped[str | None] = mapped_column(comment="Type of the trigger")
+    trigger_index: Mapped[int | None] = mapped_column(comment="Its place in the file; display only")
+    repo: Mapped[str | None] = mapped_column(comment="Repository")
+    number: Mapped[int | None] = mapped_column(comment="Issue or pull request")
+    run_id: Mapped[int] = mapped_column(ForeignKey("runs.id"), comment="The run that spent it")
+    spent_at: Mapped[datetime] = _now("When it was spent")
     marked_at: Mapped[datetime | None] = mapped_column(comment="When the file's mark was written")
 
 
@@ -421,19 +475,19 @@ class Delivery(Base):
         {"comment": "One event and what was decided of it, dropped ones too"},
     )
 
-    id: Mapped[int] = _key()
-    source: Mapped[str]
-    delivery_id: Mapped[str]
-    body_hash: Mapped[bytes | None]
-    event: Mapped[str | None]
-    action: Mapped[str | None]
-    repo: Mapped[str | None]
-    number: Mapped[int | None]
-    sender_id: Mapped[str | None]
-    decision: Mapped[str]
-    reason: Mapped[str | None]
-    run_id: Mapped[int | None] = mapped_column(ForeignKey("runs.id"))
-    received_at: Mapped[datetime] = _now()
+    id: Mapped[int] = _key("Surrogate key")
+    source: Mapped[str] = mapped_column(comment="The forge, or poll")
+    delivery_id: Mapped[str] = mapped_column(comment="The source's id of the event")
+    body_hash: Mapped[bytes | None] = mapped_column(comment="SHA-256 of the body")
+    event: Mapped[str | None] = mapped_column(comment="The event's name")
+    action: Mapped[str | None] = mapped_column(comment="The event's action")
+    repo: Mapped[str | None] = mapped_column(comment="Repository")
+    number: Mapped[int | None] = mapped_column(comment="Issue or pull request")
+    sender_id: Mapped[str | None] = mapped_column(comment="The sender's id, never a name")
+    decision: Mapped[str] = mapped_column(comment="What was decided of it")
+    reason: Mapped[str | None] = mapped_column(comment="Why, as a word")
+    run_id: Mapped[int | None] = mapped_column(ForeignKey("runs.id"), comment="The run it led to")
+    received_at: Mapped[datetime] = _now("When it arrived")
 
 
 class ScheduleSlot(Base):
@@ -447,12 +501,12 @@ class ScheduleSlot(Base):
         {"comment": "One planned instant of one schedule, and what became of it"},
     )
 
-    schedule: Mapped[str] = mapped_column(primary_key=True)
-    planned_at: Mapped[datetime] = mapped_column(primary_key=True)
-    state: Mapped[str]
-    reason: Mapped[str | None]
-    run_id: Mapped[int | None] = mapped_column(ForeignKey("runs.id"))
-    decided_at: Mapped[datetime] = _now()
+    schedule: Mapped[str] = mapped_column(primary_key=True, comment="The schedule's id")
+    planned_at: Mapped[datetime] = mapped_column(primary_key=True, comment="The planned instant")
+    state: Mapped[str] = mapped_column(comment="ran, deferred, skipped or missed")
+    reason: Mapped[str | None] = mapped_column(comment="Why, as a word")
+    run_id: Mapped[int | None] = mapped_column(ForeignKey("runs.id"), comment="The run it started")
+    decided_at: Mapped[datetime] = _now("When this was decided")
 
 
 class Host(Base):
@@ -464,15 +518,17 @@ class Host(Base):
         {"comment": "A machine that runs boxes; locked while one of its slots is taken"},
     )
 
-    name: Mapped[str] = mapped_column(primary_key=True)
+    name: Mapped[str] = mapped_column(primary_key=True, comment="PI_WORKER_NAME, else the host's name")
     installation: Mapped[str] = mapped_column(
         server_default=text("substr(md5(random()::text || clock_timestamp()::text), 1, 8)"),
         comment="8 hex digits in the labels of its containers: another installation's are never touched",
     )
     capacity: Mapped[int] = mapped_column(comment="Runs at a time on this host")
     engine_id: Mapped[str | None] = mapped_column(comment="The Docker engine's own id")
-    heartbeat_at: Mapped[datetime] = _now()
-    reconciled_at: Mapped[datetime | None]
+    heartbeat_at: Mapped[datetime] = _now("Last sign of life of any of its workers")
+    reconciled_at: Mapped[datetime | None] = mapped_column(
+        comment="When rows and containers were last compared"
+    )
 
 
 class Worker(Base):
@@ -484,12 +540,12 @@ class Worker(Base):
         {"comment": "A worker process; an old heartbeat means it is gone"},
     )
 
-    id: Mapped[str] = mapped_column(primary_key=True)
-    host: Mapped[str] = mapped_column(ForeignKey("hosts.name"))
-    pid: Mapped[int]
-    version: Mapped[str]
-    started_at: Mapped[datetime] = _now()
-    heartbeat_at: Mapped[datetime] = _now()
+    id: Mapped[str] = mapped_column(primary_key=True, comment="host:pid:random")
+    host: Mapped[str] = mapped_column(ForeignKey("hosts.name"), comment="The host it works on")
+    pid: Mapped[int] = mapped_column(comment="Its process id there")
+    version: Mapped[str] = mapped_column(comment="The pidispatch it runs")
+    started_at: Mapped[datetime] = _now("When it registered")
+    heartbeat_at: Mapped[datetime] = _now("Last sign of life")
 
 
 class AuditEntry(Base):
@@ -498,9 +554,11 @@ class AuditEntry(Base):
     __tablename__ = "audit_log"
     __table_args__ = ({"comment": "What operators did; rows are only ever added"},)
 
-    id: Mapped[int] = _key()
-    at: Mapped[datetime] = _now()
-    actor: Mapped[str]
-    action: Mapped[str]
-    subject: Mapped[str | None]
-    detail: Mapped[dict[str, Any] | None]
+    id: Mapped[int] = _key("Surrogate key")
+    at: Mapped[datetime] = _now("When it was done")
+    actor: Mapped[str] = mapped_column(comment="Who did it: user@host")
+    action: Mapped[str] = mapped_column(comment="What was done: pause, resume, set, …")
+    subject: Mapped[str | None] = mapped_column(comment="To what: a scope, a run, a key")
+    detail: Mapped[dict[str, Any] | None] = mapped_column(
+        comment="What a reader needs to understand it, as JSON"
+    )

@@ -101,7 +101,10 @@ class WindowRecord:
 
 @dataclass(frozen=True, slots=True)
 class QueueStatus:
-    """`states` counts runs that have not ended, `causes` why the waiting ones wait, `ended_today` by UTC day."""
+    """`states` counts runs that have not ended, `causes` why the waiting ones wait, `ended_today` by UTC day.
+
+    `file_problems` are the operator's edits that are not in force.
+    """
 
     at: datetime
     states: Mapping[str, int]
@@ -112,6 +115,7 @@ class QueueStatus:
     paused: Sequence[PauseRecord]
     held_calls: int
     windows: Sequence[WindowRecord]
+    file_problems: tuple[str, ...] = ()
 
     @property
     def paused_since(self) -> datetime | None:

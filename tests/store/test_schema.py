@@ -80,6 +80,17 @@ def test_every_table_and_view_says_what_it_is(database):
     assert silent == 0
 
 
+def test_every_column_of_a_table_says_what_it_holds(database):
+    silent = value(
+        database,
+        "SELECT count(*) FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid"
+        " JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 'public' AND c.relkind = 'r'"
+        " AND c.relname <> 'alembic_version' AND a.attnum > 0 AND NOT a.attisdropped"
+        " AND col_description(c.oid, a.attnum) IS NULL",
+    )
+    assert silent == 0
+
+
 def test_the_audit_log_only_grows(database):
     with database.transaction() as connection:
         connection.execute(text("INSERT INTO audit_log (actor, action) VALUES ('me', 'pause')"))

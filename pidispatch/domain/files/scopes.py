@@ -11,7 +11,7 @@ LOCAL = "local"  # the kind of a run in a folder; the other kinds are forges
 
 # What JavaScript trims, since the files come from there: Python also strips four separators of ASCII and NEL.
 _SPACE = "\t\n\v\f\r \xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
-_WORD = re.compile(r"([A-Za-z][A-Za-z0-9_.+-]+)\s*:(.*)", re.DOTALL)
+_WORD = re.compile(r"([A-Za-z][A-Za-z0-9_.+-]*)\s*:(.*)", re.DOTALL)
 _PROJECT_ID = re.compile(r"[a-z0-9-]{1,32}")
 
 
@@ -101,13 +101,13 @@ def is_project_id(text: str) -> bool:
 
 
 def is_repository(text: str) -> bool:
-    """Two or more segments, none of them empty or with space at its edges; no `#`, no `:`."""
+    """Two or more segments, none of them empty, a dot name of paths, or with space at its edges; no `#`, no `:`."""
     segments = text.split("/")
     return (
         len(segments) >= 2
-        and "#" not in text
-        and ":" not in text
-        and all(s and s == trim(s) for s in segments)
+        and not re.search("[#:]", text)
+        and all(segment and segment == trim(segment) for segment in segments)
+        and not {".", "..", "~"} & set(segments)
     )
 
 
@@ -128,6 +128,6 @@ def reaches_nothing(scope: Named) -> bool:
 
 
 def prefix_of(text: str) -> str | None:
-    """The word before the first colon; a drive's letter is none."""
+    """The word before the first colon; the letter of a drive is none."""
     found = _WORD.fullmatch(text)
-    return found[1] if found else None
+    return found[1] if found and not is_foreign_path(text) else None

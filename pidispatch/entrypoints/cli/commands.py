@@ -4,6 +4,7 @@ import typer
 
 from pidispatch.entrypoints.cli import (
     budget,
+    check,
     config,
     db,
     demo,
@@ -14,6 +15,7 @@ from pidispatch.entrypoints.cli import (
     pausing,
     run,
     runs,
+    settings,
     status,
     up,
 )
@@ -39,5 +41,8 @@ cli.command()(pausing.pause)
 cli.command()(pausing.resume)
 cli.command()(doctor.doctor)
 cli.command()(config.config)
+cli.command()(check.check)
+cli.command("set")(settings.set_key)
+cli.command("unset")(settings.unset_key)
 cli.add_typer(db.db)
 cli.add_typer(image.image)

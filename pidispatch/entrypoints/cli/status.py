@@ -35,6 +35,7 @@ def _document(found: "QueueStatus") -> dict[str, object]:
         "hosts": found.hosts,
         "held_calls": found.held_calls,
         "windows": found.windows,
+        "file_problems": list(found.file_problems),
     }
 
 
@@ -50,6 +51,8 @@ def _print_status(found: "QueueStatus") -> None:
             ("open model calls", found.held_calls),
         )
     )
+    for problem in found.file_problems:
+        out.print(plain(f"not in force: {problem}"))
     for pause in found.paused:
         if pause.scope != "*":
             out.print(plain(f"paused: {pause.scope} since {cell(pause.paused_at)}"))

@@ -1,0 +1,52 @@
+"""`check`: judge the operator's files before they are put in place."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pidispatch.domain.files.checking import FileKind
+from pidispatch.entrypoints.cli.options import AsJson
+from pidispatch.entrypoints.cli.output import err, out, plain, print_json
+
+if TYPE_CHECKING:
+    from pidispatch.domain.files.checking import Checked
+
+
+def check(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files to judge, together.")],
+    kind: Annotated[
+        FileKind | None, typer.Option("--as", help="What they are, if name and content do not tell.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say whether limits, projects, pause windows and settings are accepted: exit code 0, or 2 with every problem."""
+    from pidispatch.app.operatorfiles import check_files
+
+    checked = check_files(files, kind)
+    if as_json:
+        print_json([_document(each) for each in checked])
+    else:
+        for each in checked:
+            _print(each)
+    raise typer.Exit(2 if any(each.problems for each in checked) else 0)
+
+
+def _document(checked: "Checked") -> dict[str, object]:
+    return {
+        "file": checked.file,
+        "kind": checked.kind,
+        "ok": not checked.problems,
+        "summary": checked.summary,
+        "problems": checked.problems,
+        "notes": checked.notes,
+    }
+
+
+def _print(checked: "Checked") -> None:
+    for problem in checked.problems:
+        err.print(f"pidispatch: {plain(problem)}")
+    if not checked.problems:
+        out.print(plain(f"ok: {checked.file}: {checked.kind}, {checked.summary}"))
+    for note in checked.notes:
+        out.print(plain(f"note: {note}"))

@@ -1,0 +1,204 @@
+"""One worker process of the storm: the real flows on the real Postgres, with stub boxes."""
+
+import json
+import os
+import signal
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+
+from pidispatch.admit import AdmissionGate
+from pidispatch.domain.policy import Policy, ScopeCaps
+from pidispatch.execute.cleanup import Cleanup
+from pidispatch.execute.finish import Finisher
+from pidispatch.execute.launch import BoxLimits, Launcher
+from pidispatch.ports import CallEnd, LocalFolder
+from pidispatch.store.admission import PostgresAdmissions
+from pidispatch.store.calls import PostgresCallLedger, PostgresTickets
+from pidispatch.store.database import Database
+from pidispatch.store.endings import PostgresEndings
+from pidispatch.store.hosts import PostgresHosts
+from pidispatch.store.runs import PostgresRuns
+from pidispatch.upkeep.orphans import Orphans
+from pidispatch.upkeep.reconciler import Reconciler
+from tests.flows.site import IMAGE, INSTALLATION, FakeBell, FakeDoors, FakeFiles, FakeImages
+from tests.storm.boxes import StubBoxes
+
+HOST = "h1"
+
+
+@dataclass(frozen=True)
+class Weather:
+    """What all workers of one storm share. `cost` is what each run spends and may spend, in micro-dollars."""
+
+    url: str
+    root: str
+    capacity: int
+    scopes: list[str]
+    daily_cap: int
+    concurrent: int = 4
+    scope_day: int | None = None
+    cost: int | None = None
+    daily_micros: int | None = None
+    seconds: float = 0.03
+
+    def policy(self) -> Policy:
+        row = ScopeCaps(day=self.scope_day, concurrent=self.concurrent)
+        return Policy(
+            provider="scripted",
+            model="happy",
+            image=IMAGE,
+            max_turns=30,
+            max_tokens=None,
+            concurrency=self.capacity,
+            daily_cap=self.daily_cap,
+            max_cost_micros=self.cost,
+            daily_micros=self.daily_micros,
+            by_scope=dict.fromkeys(self.scopes, row),
+        )
+
+
+class StubDoors(FakeDoors):
+    """As the gateway does, closing a door settles what the run's calls left open."""
+
+    tickets: PostgresTickets
+
+    def close(self, run_id):
+        super().close(run_id)
+        self.tickets.assume_calls(run_id)
+
+
+class StormWorker:
+    """A worker's parts, joined as `app` joins them."""
+
+    def __init__(self, weather: Weather, worker: str) -> None:
+        database = Database(weather.url, pool_size=2)
+        self.weather, self.database = weather, database
+        self.hosts = PostgresHosts(database, host=HOST)
+        self.hosts.register(
+            worker=worker, pid=os.getpid(), version="0", capacity=weather.capacity, engine_id="E"
+        )
+        self.tickets, self.calls = PostgresTickets(database, timeout=600), PostgresCallLedger(database)
+        self.boxes = StubBoxes(Path(weather.root), self._go, seconds=weather.seconds)
+        self.runs, self.endings = PostgresRuns(database), PostgresEndings(database)
+        doors, files, self.bell = StubDoors(), FakeFiles(), FakeBell()
+        doors.tickets = self.tickets
+        cleanup = Cleanup(boxes=self.boxes, doors=doors, files=files, bell=self.bell)
+        self.gate = AdmissionGate(
+            host=HOST,
+            admissions=PostgresAdmissions(database, host=HOST, worker=worker),
+            policies=self,
+            images=FakeImages(),
+            doors=doors,
+            open_folder=open_folder,
+        )
+        self.launcher = Launcher(
+            host=HOST,
+            installation=INSTALLATION,
+            runs=self.runs,
+            endings=self.endings,
+            boxes=self.boxes,
+            doors=doors,
+            files=files,
+            open_folder=open_folder,
+            cleanup=cleanup,
+            limits=BoxLimits(1 << 30, 1.0, 600),
+        )
+        self.finisher = Finisher(
+            host=HOST,
+            runs=self.runs,
+            occupants=self.runs,
+            endings=self.endings,
+            reports=self.tickets,
+            boxes=self.boxes,
+            watch=self.boxes,
+            doors=doors,
+            cleanup=cleanup,
+            clock=database.now,
+        )
+        self.reconciler = Reconciler(
+            host=HOST,
+            installation=INSTALLATION,
+            occupants=self.runs,
+            runs=self.runs,
+            boxes=self.boxes,
+            watch=self.boxes,
+            finisher=self.finisher,
+            orphans=Orphans(
+                installation=INSTALLATION, boxes=self.boxes, doors=doors, files=files, open_doors=list
+            ),
+            bell=self.bell,
+            hosts=self.hosts,
+            sweep=lambda: 0,
+            clock=database.now,
+        )
+        self._policy = weather.policy()
+
+    def close(self) -> None:
+        self.reconciler._pool.shutdown()
+        self.database.close()
+
+    def current(self):
+        return self._policy
+
+    def work(self) -> bool:
+        """Admit one run and see it through; False when nothing may start."""
+        claim = self.gate.admit()
+        if claim is None:
+            return False
+        self.launcher.start(claim)
+        container = self.runs.facts(claim.run_id).container_id
+        if container is not None:
+            self.boxes.wait(container)
+        self.finisher.finish(claim.run_id)
+        return True
+
+    def look(self) -> None:
+        """One pass of the reconciler, and every finish that it rang for."""
+        self.reconciler.look()
+        heard, self.bell.finishes = self.bell.finishes, []
+        for run_id in heard:
+            self.finisher.finish(run_id)
+
+    def _go(self, run_id: int, attempt: int, container: str) -> bool:
+        """The go, and the one call that the box makes: of a known price, or one whose answer got lost."""
+        if not self.tickets.give_go(run_id, attempt, container):
+            return False
+        if self.weather.cost is not None:
+            call = self.calls.open_call(run_id, attempt, provider="scripted", model="happy", api="x")
+            assert call is not None
+            if run_id % 2:
+                self._price(call, self.weather.cost)
+                self.calls.settle_call(call, CallEnd(200, "stop", tokens_in=3, tokens_out=4))
+            else:
+                self.tickets.assume_calls(run_id)
+        return True
+
+    def _price(self, call: int, cost: int) -> None:
+        with self.database.transaction() as connection:
+            connection.exec_driver_sql(
+                "UPDATE provider_calls SET cost_micros = %s WHERE id = %s", (cost, call)
+            )
+
+
+def open_folder(path: bytes) -> LocalFolder:
+    inode = int.from_bytes(path[-8:])
+    return LocalFolder(path.decode(), 1, inode, 1000, 1000, path.decode().rsplit("/", 1)[-1])
+
+
+def main() -> None:
+    weather, name = Weather(**json.loads(sys.argv[1])), sys.argv[2]
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))
+    over: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, _: over.append(number))
+    worker = StormWorker(weather, name)
+    while not over:
+        if not worker.work():
+            time.sleep(0.02)
+
+
+if __name__ == "__main__":
+    main()
