@@ -1,6 +1,7 @@
 """`explain`: why a run started, waits or was refused."""
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from pidispatch.entrypoints.cli.options import AsJson, RunName
@@ -31,7 +32,8 @@ def _print(found: "Explanation") -> None:
         out.print("nobody has looked at it yet")
     else:
         word = " ".join(part for part in (answer.word, answer.detail) if part)
-        out.print(plain(f"last looked at {answer.at}: {answer.kind}" + (f", {word}" if word else "")))
+        at = cell(datetime.fromisoformat(answer.at)) if answer.at else "once"
+        out.print(plain(f"last looked at {at}: {answer.kind}" + (f", {word}" if word else "")))
     if found.waits_for is not None:
         out.print(plain(waits_in_words(found.waits_for)))
     out.print()
@@ -115,7 +117,8 @@ def _listed(scopes: Sequence[str]) -> str:
 def _attempt(attempt: "AttemptRecord") -> str:
     went = "got its go" if attempt.go_at else "never got its go"
     parts = [f"attempt {attempt.attempt} on {attempt.host} {went}"]
-    ended = " ".join(word for word in (attempt.outcome, attempt.reason, attempt.why) if word)
+    reason = attempt.reason if attempt.reason != attempt.outcome else None
+    ended = " ".join(word for word in (attempt.outcome, reason, attempt.why) if word)
     if ended:
         parts.append(ended)
     if attempt.exit_code is not None:
