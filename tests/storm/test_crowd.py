@@ -1,10 +1,10 @@
 """Ten thousand runs that cannot start cost the one that can next to nothing."""
 
 import os
-from pathlib import Path
 import statistics
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from sqlalchemy import text
