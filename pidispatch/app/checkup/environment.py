@@ -75,6 +75,6 @@ def check_policy(settings: Settings) -> Finding:
     except ConfigurationRefused as error:
         return Finding("limits", Grade.FAILED, "; ".join(error.problems), MEND)
     if isinstance(policy, Policy) and not problems:
-        return Finding("limits", Grade.OK, f"{len(policy.every_cap())} windows have a cap")
+        return Finding("limits", Grade.OK, f"windows with a cap: {len(policy.every_cap())}")
     reason = "" if isinstance(policy, Policy) else policy.reason
     return Finding("limits", Grade.FAILED, "; ".join(problems) or reason, MEND)
