@@ -2,6 +2,7 @@
 
 import os
 import pwd
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,9 +53,7 @@ def resume(settings: Settings, scope: str, *, reason: str | None) -> Resumed:
 def _key_of(database: Database, settings: Settings, scope: str) -> str:
     if scope == EVERYTHING:
         return scope
-    policy = FilePolicies(settings).current()
-    projects = policy.projects.values() if isinstance(policy, Policy) else ()
-    if scope.startswith(PROJECT) and scope.removeprefix(PROJECT) in projects:
+    if scope.startswith(PROJECT) and scope.removeprefix(PROJECT) in _projects(settings):
         return scope
     key = folder_scope(scope)
     if scope.strip() and (Path(scope).is_dir() or pauses.known(database, key)):
@@ -62,6 +61,15 @@ def _key_of(database: Database, settings: Settings, scope: str) -> str:
     if scope.isprintable() and pauses.known(database, scope):
         return scope
     raise NoSuchScope(f"{scope!r} is no folder, and no run was ever asked for in it")
+
+
+def _projects(settings: Settings) -> Collection[str]:
+    """A switch must work whatever is in the files: of what cannot be read, there are none."""
+    try:
+        policy = FilePolicies(settings).current()
+    except ConfigurationRefused:
+        return ()
+    return policy.projects.values() if isinstance(policy, Policy) else ()
 
 
 def _ring(database: Database, settings: Settings) -> bool:

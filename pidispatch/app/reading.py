@@ -48,13 +48,10 @@ __all__ = [
 
 
 class PolicyUnreadable(PidispatchError):
-    """The limits cannot be read, so nothing starts."""
+    """The files of limits cannot be read, so nothing can be said of them."""
 
-    def __init__(self, reason: str, why: str | None) -> None:
-        detail = f" ({why})" if why else ""
-        super().__init__(
-            f"the limits cannot be read: {reason}{detail}; no run starts until they can, `pidispatch doctor` says more"
-        )
+    def __init__(self, problems: Sequence[str]) -> None:
+        super().__init__(f"the limits cannot be read: {'; '.join(problems)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +90,13 @@ def explain(settings: Settings, name: str) -> Explanation:
 
 def budget(settings: Settings) -> BudgetRecord:
     """Raises PolicyUnreadable."""
-    policy = FilePolicies(settings).current()
+    policies = FilePolicies(settings)
+    try:
+        policy = policies.current()
+    except ConfigurationRefused as error:
+        raise PolicyUnreadable(error.problems) from error
     if not isinstance(policy, Policy):
-        raise PolicyUnreadable(policy.reason, policy.why)
+        raise PolicyUnreadable(policies.problems() or (policy.reason,))
     with opened(settings) as database:
         return budgets.read_budget(database, policy.every_cap(), policy.names)
 

@@ -8,7 +8,6 @@ from pidispatch.app import reading
 from pidispatch.domain.limits import Cap, Period, Unit
 from pidispatch.domain.policy import Policy, ScopeCaps
 from pidispatch.entrypoints.cli.wording import amount, window_name
-from pidispatch.ports import Refused
 from tests.cli.lives import begin, end
 from tests.cli.test_runs import name_of
 from tests.store.builders import a_host, a_run, some_caps, try_next
@@ -116,15 +115,23 @@ def test_at_most_twenty_runs_are_named(pidispatch, database):
     assert f"{names[19]} and 3 more" in pidispatch("budget").out
 
 
-def test_limits_that_cannot_be_read_are_said(pidispatch, policy):
-    policy(Refused("settings-overlay-invalid", None))
+@pytest.mark.parametrize(
+    ("name", "setting", "content", "problem"),
+    [
+        ("settings.json", "PI_SETTINGS_FILE", '{"dailyCap": 0}', "dailyCap"),
+        ("scoped-limits.json", "PI_SCOPED_LIMITS_FILE", "{", "scoped-limits.json"),
+        ("pause-windows.json", "PI_PAUSE_WINDOWS_FILE", "[]", "pause-windows.json"),
+    ],
+)
+def test_limits_that_cannot_be_read_are_said(pidispatch, bare, tmp_path, name, setting, content, problem):
+    (tmp_path / name).write_text(content)
+    bare.setenv(setting, str(tmp_path / name))
 
     for arguments in (("budget",), ("budget", "--json")):
         said = pidispatch(*arguments)
         assert (said.code, said.out) == (1, "")
-        assert said.err.startswith(
-            "pidispatch: the limits cannot be read: settings-overlay-invalid; no run starts"
-        )
+        assert said.err.startswith("pidispatch: the limits cannot be read: ")
+        assert problem in said.err
 
 
 def test_amounts_are_counts_or_dollars():

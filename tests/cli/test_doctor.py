@@ -7,7 +7,6 @@ from functools import partial
 import pytest
 
 from pidispatch.app.checkup import boxes as boxcheck
-from pidispatch.app.checkup import environment
 from pidispatch.domain.sandbox import (
     LABEL_ATTEMPT,
     LABEL_INSTALLATION,
@@ -16,7 +15,6 @@ from pidispatch.domain.sandbox import (
     ROLE_GIT,
     ROLE_JOB,
 )
-from pidispatch.ports import Refused
 from pidispatch.runtime.engine import Engine
 from pidispatch.store import schema
 from pidispatch.store.hosts import PostgresHosts
@@ -216,11 +214,12 @@ def test_a_pause_is_a_warning(doctor, pidispatch):
     assert (said.code, graded(said)["pauses"]) == (0, "warning")
 
 
-def test_no_fault_hides_another(command, bare, redis_url):
+def test_no_fault_hides_another(command, bare, redis_url, tmp_path):
     bare.setenv("DATABASE_URL", "postgresql://u:hunter2-s3cret@/d?host=/nonexistent")
     bare.setenv("REDIS_URL", "redis://127.0.0.1:1")
     bare.setattr("pidispatch.app.doctor.Engine", lambda: Engine("tcp://127.0.0.1:1"))
-    bare.setattr(environment.FilePolicies, "current", lambda self: Refused("settings-overlay-invalid", None))
+    (tmp_path / "overlay.json").write_text('{"dailyCap": 0}')
+    bare.setenv("PI_SETTINGS_FILE", str(tmp_path / "overlay.json"))
 
     said = command("doctor", "--json")
 
@@ -228,6 +227,15 @@ def test_no_fault_hides_another(command, bare, redis_url):
     assert list(failures(said)) == ["limits", "redis", "engine", "gateway", "schema"]
     assert "hunter2-s3cret" not in said.out + said.err
     assert failures(said)["schema"].startswith("Postgres does not answer")
+    assert "dailyCap" in failures(said)["limits"]
+
+
+@pytest.mark.parametrize("setting", ["PI_SCOPED_LIMITS_FILE", "PI_PROJECTS_FILE", "PI_PAUSE_WINDOWS_FILE"])
+def test_a_file_of_limits_that_is_broken_is_a_failure(pidispatch, bare, tmp_path, setting):
+    (tmp_path / "broken.json").write_text("{")
+    bare.setenv(setting, str(tmp_path / "broken.json"))
+
+    assert "broken.json" in failures(pidispatch("doctor", "--json"))["limits"]
 
 
 def test_a_schema_that_is_behind_is_a_failure_and_its_rows_are_left_alone(pidispatch, database):

@@ -106,3 +106,25 @@ def test_pausing_needs_no_redis_and_resuming_says_that_nobody_was_woken(
     assert said.code == 0
     assert said.err == "Redis does not answer, so no worker was woken: workers look by themselves\n"
     assert try_next(database) is not None
+
+
+def test_a_project_of_the_files_is_a_scope(pidispatch, bare, tmp_path, database):
+    projects = '{"version": 1, "projects": [{"id": "web", "members": ["/repos/web"]}]}'
+    (tmp_path / "projects.json").write_text(projects)
+    bare.setenv("PI_PROJECTS_FILE", str(tmp_path / "projects.json"))
+
+    said = pidispatch("pause", "--scope", "project:web")
+
+    assert said.code == 0, said.err
+    assert value(database, "SELECT key FROM scopes WHERE paused_at IS NOT NULL") == "project:web"
+
+
+def test_the_switch_works_whatever_is_in_the_files(pidispatch, bare, tmp_path, folder):
+    (tmp_path / "broken.json").write_text("{")
+    for setting in ("PI_SCOPED_LIMITS_FILE", "PI_PROJECTS_FILE", "PI_SETTINGS_FILE", "PI_PAUSE_WINDOWS_FILE"):
+        bare.setenv(setting, str(tmp_path / "broken.json"))
+
+    assert pidispatch("pause").code == 0
+    assert pidispatch("pause", "--scope", str(folder)).code == 0
+    assert pidispatch("pause", "--scope", "project:web").code == 1
+    assert pidispatch("resume").code == 0

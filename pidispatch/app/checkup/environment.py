@@ -7,13 +7,14 @@ from pidispatch.app.policy import FilePolicies
 from pidispatch.config import Settings
 from pidispatch.domain.checkup import Finding, Grade
 from pidispatch.domain.policy import Policy
-from pidispatch.errors import GatewayUnavailable
+from pidispatch.errors import ConfigurationRefused, GatewayUnavailable
 from pidispatch.gateway.client import ControlDoors
 from pidispatch.queue.broker import check_redis
 from pidispatch.runtime import image
 from pidispatch.runtime.engine import Engine
 from pidispatch.runtime.image import DockerImages
 
+MEND = "mend it, `pidispatch check FILE` judges a file; a worker that started before keeps its last good limits, if any"
 START_THE_GATEWAY = "start `pidispatch up`, or `python -m pidispatch.entrypoints.gateway` beside the worker"
 
 
@@ -64,13 +65,16 @@ def check_gateway(doors: ControlDoors, settings: Settings) -> Iterator[Finding]:
 
 
 def check_policy(settings: Settings) -> Finding:
-    policy = FilePolicies(settings).current()
-    if isinstance(policy, Policy):
-        return Finding("limits", Grade.OK, f"{len(policy.every_cap())} windows have a cap")
-    detail = f"{policy.reason}" + (f" ({policy.why})" if policy.why else "")
-    return Finding(
-        "limits",
-        Grade.FAILED,
-        f"{detail}: no run starts",
-        "mend the file; `pidispatch check FILE` names the line",
-    )
+    """Read as a worker that starts would: it has no earlier edit that could stay in force."""
+    policies = FilePolicies(settings)
+    problems: tuple[str, ...] = ()
+    try:
+        policies.load()
+        problems = policies.problems()
+        policy = policies.current()
+    except ConfigurationRefused as error:
+        return Finding("limits", Grade.FAILED, "; ".join(error.problems), MEND)
+    if isinstance(policy, Policy) and not problems:
+        return Finding("limits", Grade.OK, f"windows with a cap: {len(policy.every_cap())}")
+    reason = "" if isinstance(policy, Policy) else policy.reason
+    return Finding("limits", Grade.FAILED, "; ".join(problems) or reason, MEND)

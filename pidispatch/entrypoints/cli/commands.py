@@ -20,6 +20,14 @@ from pidispatch.entrypoints.cli import (
     up,
 )
 
+
+def quiet() -> None:
+    """Run the pi coding agent on repositories while nobody watches."""
+    from pidispatch.app.logs import log_nothing
+
+    log_nothing()
+
+
 cli = typer.Typer(
     name="pidispatch",
     help="Run the pi coding agent on repositories while nobody watches.",
@@ -27,6 +35,7 @@ cli = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
+cli.callback()(quiet)
 cli.command()(up.up)
 cli.command()(up.worker)
 cli.command()(demo.demo)
