@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 from pidispatch.entrypoints.cli.options import AsJson
 from pidispatch.entrypoints.cli.output import cell, out, plain, print_facts, print_json, print_table
-from pidispatch.entrypoints.cli.wording import amount, window_name
+from pidispatch.entrypoints.cli.wording import amount, count_of, window_name
 
 if TYPE_CHECKING:
-    from pidispatch.app.reading import QueueStatus
+    from pidispatch.app.reading import HostRecord, QueueStatus
 
 
 def status(as_json: AsJson = False) -> None:
@@ -49,6 +49,7 @@ def _print_status(found: "QueueStatus") -> None:
             ("ended today", _counts(found.ended_today) or "none"),
             ("workers", str(workers) if workers else "none: start `pidispatch up` or `pidispatch worker`"),
             ("open model calls", found.held_calls),
+            *(("unreachable", _silence(host)) for host in found.hosts if host.unreachable),
         )
     )
     for problem in found.file_problems:
@@ -77,6 +78,11 @@ def _print_status(found: "QueueStatus") -> None:
                 for window in found.windows
             ],
         )
+
+
+def _silence(host: "HostRecord") -> str:
+    runs = count_of(host.unreachable, "run")
+    return f"{runs} on {host.name}, silent since {cell(host.heartbeat_at)}: `pidispatch forget-host` gives them up"
 
 
 def _counts(counts: Mapping[str, int]) -> str:
