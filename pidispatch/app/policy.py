@@ -18,6 +18,7 @@ from pidispatch.errors import ConfigurationRefused
 from pidispatch.files import LiveFile, LiveFiles, StrictFile, Unusable
 from pidispatch.ports import Refused
 
+MOST_AT_A_TIME = 2**31 - 1  # what the column holds; no host comes near it
 INVALID = Refused("settings-overlay-invalid", None)
 
 
@@ -154,7 +155,7 @@ def _caps(row: ScopeLimit) -> ScopeCaps:
         day=row.day,
         week=row.week,
         month=row.month,
-        concurrent=row.concurrent,
+        concurrent=None if row.concurrent is None else min(row.concurrent, MOST_AT_A_TIME),
         day_micros=row.day_micros,
         week_micros=row.week_micros,
         month_micros=row.month_micros,

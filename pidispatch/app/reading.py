@@ -1,29 +1,68 @@
 """Answer questions about runs and the queue from the rows."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from pidispatch.app.databases import opened
 from pidispatch.app.policy import FilePolicies
 from pidispatch.config import Settings
+from pidispatch.domain.explain import (
+    GateLine,
+    LastAnswer,
+    Waiter,
+    WaitsFor,
+    gate_lines,
+    last_answer,
+    waits_for,
+)
 from pidispatch.domain.policy import Policy
-from pidispatch.domain.run import State
+from pidispatch.domain.run import WAITING, State
+from pidispatch.errors import ConfigurationRefused, PidispatchError
+from pidispatch.store import budget as budgets
 from pidispatch.store import history, rundetail, standing
+from pidispatch.store.budget import BudgetRecord, BudgetWindow
 from pidispatch.store.database import Database
 from pidispatch.store.history import NoSuchRun, RunRecord
-from pidispatch.store.rundetail import RunDetail
+from pidispatch.store.rundetail import AttemptRecord, RunDetail
 from pidispatch.store.standing import QueueStatus
+from pidispatch.store.surroundings import surroundings
 
 __all__ = [
+    "AttemptRecord",
+    "BudgetRecord",
+    "BudgetWindow",
+    "Explanation",
     "NoSuchRun",
+    "PolicyUnreadable",
     "QueueStatus",
     "RunDetail",
     "RunRecord",
     "State",
+    "budget",
     "detail",
+    "explain",
     "runs",
     "standing_of",
     "status",
 ]
+
+
+class PolicyUnreadable(PidispatchError):
+    """The files of limits cannot be read, so nothing can be said of them."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        super().__init__(f"the limits cannot be read: {'; '.join(problems)}")
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why a run started, waits or was refused. `waits_for` is None for a run that does not wait."""
+
+    run: RunRecord
+    answer: LastAnswer | None
+    gates: Sequence[GateLine]
+    waits_for: WaitsFor | None
+    attempts: Sequence[AttemptRecord]
 
 
 def runs(settings: Settings, *, limit: int, state: State | None = None) -> Sequence[RunRecord]:
@@ -38,6 +77,30 @@ def detail(settings: Settings, name: str) -> RunDetail:
         return rundetail.run_detail(database, history.find_run(database, name).id)
 
 
+def explain(settings: Settings, name: str) -> Explanation:
+    """`name` as for `detail`. Raises NoSuchRun."""
+    with opened(settings) as database:
+        found = rundetail.run_detail(database, history.find_run(database, name).id)
+        run, waits = found.run, None
+        if run.state in WAITING:
+            waiter = Waiter(run.state, run.cause, run.until, run.place)
+            waits = waits_for(waiter, surroundings(database, run.id))
+    return Explanation(run, last_answer(found.admission), gate_lines(found.admission), waits, found.attempts)
+
+
+def budget(settings: Settings) -> BudgetRecord:
+    """Raises PolicyUnreadable."""
+    policies = FilePolicies(settings)
+    try:
+        policy = policies.current()
+    except ConfigurationRefused as error:
+        raise PolicyUnreadable(error.problems) from error
+    if not isinstance(policy, Policy):
+        raise PolicyUnreadable(policies.problems() or (policy.reason,))
+    with opened(settings) as database:
+        return budgets.read_budget(database, policy.every_cap(), policy.names)
+
+
 def status(settings: Settings) -> QueueStatus:
     with opened(settings) as database:
         return standing_of(database, settings)
@@ -45,5 +108,11 @@ def status(settings: Settings) -> QueueStatus:
 
 def standing_of(database: Database, settings: Settings) -> QueueStatus:
     """The windows shown are those of the policy in force; of one that cannot be read, none."""
-    policy = FilePolicies(settings).current()
-    return standing.queue_status(database, policy.every_cap() if isinstance(policy, Policy) else ())
+    policies = FilePolicies(settings)
+    problems = policies.problems()
+    try:
+        policy = policies.current()
+    except ConfigurationRefused:  # its problems are among those above
+        policy = None
+    caps = policy.every_cap() if isinstance(policy, Policy) else ()
+    return replace(standing.queue_status(database, caps), file_problems=problems)

@@ -13,7 +13,7 @@ from pidispatch import __version__
 from pidispatch.admit import AdmissionGate
 from pidispatch.app.places import addresses
 from pidispatch.app.policy import FilePolicies
-from pidispatch.config import Settings
+from pidispatch.config import Settings, without_effect
 from pidispatch.errors import EngineUnavailable
 from pidispatch.execute.cleanup import Cleanup
 from pidispatch.execute.finish import Finisher
@@ -101,6 +101,8 @@ def build_worker(settings: Settings) -> WorkerApp:
     adapters = Adapters(settings, database, where.redis, worker)
     adapters.files.check()
     adapters.policies.load()
+    if idle := without_effect(settings.sources):
+        log.warning("settings_without_effect_yet", names=list(idle))
     if settings.max_cost_micros is not None:
         log.warning(
             "dollar_caps_hold_at_admission", detail="a call in flight is not stopped at the run's cap yet"

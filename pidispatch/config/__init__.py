@@ -6,7 +6,7 @@ gateway alone asks for them with `provider_keys`.
 """
 
 from pidispatch.config.loading import load
-from pidispatch.config.notyet import NOT_ENFORCED_YET
+from pidispatch.config.notyet import NO_EFFECT_YET, NOT_ENFORCED_YET, without_effect
 from pidispatch.config.place import Place
 from pidispatch.config.providers import provider_keys
 from pidispatch.config.rows import ConfigRow, describe
@@ -15,6 +15,7 @@ from pidispatch.config.sources import Source, effective_environment
 
 __all__ = [
     "NOT_ENFORCED_YET",
+    "NO_EFFECT_YET",
     "ConfigRow",
     "Place",
     "Settings",
@@ -23,4 +24,5 @@ __all__ = [
     "effective_environment",
     "load",
     "provider_keys",
+    "without_effect",
 ]

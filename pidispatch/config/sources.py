@@ -70,10 +70,13 @@ def read_dotenv(path: Path) -> tuple[dict[str, str], list[str]]:
 def _content(path: Path) -> bytes:
     # Non-blocking, since opening a named pipe would wait for a writer for ever.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor has no path
+    try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError("it is not a regular file")
-        return file.read(DOTENV_LIMIT + 1)
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            return file.read(DOTENV_LIMIT + 1)
+    finally:
+        os.close(descriptor)  # a file object of a directory could not be made, and would not close it
 
 
 def _bindings(path: Path, text: str) -> tuple[dict[str, str], list[str]]:

@@ -26,6 +26,7 @@ def local_run_id(
 def folder_scope(folder: str) -> str:
     """The scope of a folder by its written path: absolute, NFC, links not followed. A hash: paths are personal."""
     lexical = os.path.abspath(unicodedata.normalize("NFC", folder.strip()))  # noqa: PTH100 - links stay
+    lexical = "/" + lexical.lstrip("/")  # POSIX keeps two slashes at the beginning apart from one
     return "folder:" + hashlib.sha256(lexical.encode(errors="surrogateescape")).hexdigest()[:16]
 
 

@@ -25,7 +25,8 @@ class Parse(Protocol[T_co]):
 class LiveFiles(Generic[T]):
     """One value out of one or more files that are judged together, so the order of saving them does not matter.
 
-    `name` begins the events of the log: `<name>_reloaded`, `<name>_reload_invalid`. Any thread may ask.
+    `name` begins the events of the log: `<name>_loaded`, `<name>_reloaded`, `<name>_reload_invalid`. What the value has
+    as `notes` is logged with it. Any thread may ask.
     """
 
     def __init__(self, name: str, paths: Sequence[Path], parse: Parse[T]) -> None:
@@ -43,7 +44,8 @@ class LiveFiles(Generic[T]):
             contents = tuple(read(path) for path in self._paths)
             value = self._parse(*(each.data for each in contents))
             self._loaded, self._seen, self._problems = (value,), contents, ()
-            return value
+        self._tell("loaded", value)
+        return value
 
     def current(self) -> T:
         """The value of the last good edit. The first call is a `load`."""
@@ -85,8 +87,11 @@ class LiveFiles(Generic[T]):
             changed = self._problems or self._loaded != (value,)
             self._loaded, self._problems = (value,), ()
             if changed:
-                event = f"{self._name}_reloaded"
-                log.info(event, files=[str(path) for path in self._paths])
+                self._tell("reloaded", value)
+
+    def _tell(self, event: str, value: T) -> None:
+        named = f"{self._name}_{event}"
+        log.info(named, files=[str(path) for path in self._paths], notes=list(getattr(value, "notes", ())))
 
     def _keep(self, problems: tuple[str, ...]) -> None:
         """Keep what is in force, and say so once for each fault."""

@@ -45,14 +45,16 @@ def read(path: Path) -> Content:
     except (OSError, ValueError) as error:
         raise _unreadable(path, error) from error
     try:
-        with os.fdopen(descriptor, "rb") as file:
-            before = os.fstat(descriptor)
-            if not stat.S_ISREG(before.st_mode):
-                raise ConfigurationRefused([f"{path}: is not a regular file"])
+        before = os.fstat(descriptor)
+        if not stat.S_ISREG(before.st_mode):
+            raise ConfigurationRefused([f"{path}: is not a regular file"])
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
             data = file.read(READ_LIMIT)
-            after = os.fstat(descriptor)
+        after = os.fstat(descriptor)
     except OSError as error:
         raise _unreadable(path, error) from error
+    finally:
+        os.close(descriptor)
     age = time.time() - max(after.st_mtime, after.st_ctime)
     settled = _mark(before) == _mark(after) and age > _SETTLED_SECONDS
     return Content(data, _mark(after), settled=settled)

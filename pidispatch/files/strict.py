@@ -24,7 +24,7 @@ class Unusable:
 
 
 class StrictFile(Generic[T]):
-    """`parse` gets None for a missing file. Events: `<name>_reloaded`, `<name>_invalid`. Any thread may ask."""
+    """`parse` gets None for a missing file. Events: `<name>_loaded`, `_reloaded`, `_invalid`. Any thread may ask."""
 
     def __init__(self, name: str, path: Path, parse: Callable[[bytes | None], T]) -> None:
         self.path = path
@@ -66,12 +66,14 @@ class StrictFile(Generic[T]):
             return Unusable(error.problems)
 
     def _tell(self, found: T | Unusable) -> None:
-        """Once for each change; that the first reading is fine is no news."""
+        """Once for each change; that the first reading is fine is no news, unless it has `notes`."""
         told, self._told = self._told, (found,)
+        if told == (found,):
+            return
+        notes = list(getattr(found, "notes", ()))
         if isinstance(found, Unusable):
-            if told != (found,):
-                event = f"{self._name}_invalid"
-                log.error(event, problems=list(found.problems))
-        elif told is not None and told != (found,):
-            event = f"{self._name}_reloaded"
-            log.info(event, file=str(self.path))
+            event = f"{self._name}_invalid"
+            log.error(event, problems=list(found.problems))
+        elif told is not None or notes:
+            event = f"{self._name}_loaded" if told is None else f"{self._name}_reloaded"
+            log.info(event, file=str(self.path), notes=notes)

@@ -72,6 +72,12 @@ class PostgresHosts:
             )
         return installation
 
+    def known_installation(self) -> str | None:
+        """The label of this host's containers, None where no worker and no request has ever been."""
+        with self._database.transaction() as connection:
+            found: str | None = connection.execute(INSTALLATION, {"name": self._host}).scalar_one_or_none()
+            return found
+
     def installation(self, *, capacity: int) -> str:
         """The label of this host's containers. A host that no worker has registered yet is made known."""
         with self._database.transaction() as connection:

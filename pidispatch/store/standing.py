@@ -101,7 +101,10 @@ class WindowRecord:
 
 @dataclass(frozen=True, slots=True)
 class QueueStatus:
-    """`states` counts runs that have not ended, `causes` why the waiting ones wait, `ended_today` by UTC day."""
+    """`states` counts runs that have not ended, `causes` why the waiting ones wait, `ended_today` by UTC day.
+
+    `file_problems` are the operator's edits that are not in force.
+    """
 
     at: datetime
     states: Mapping[str, int]
@@ -112,6 +115,7 @@ class QueueStatus:
     paused: Sequence[PauseRecord]
     held_calls: int
     windows: Sequence[WindowRecord]
+    file_problems: tuple[str, ...] = ()
 
     @property
     def paused_since(self) -> datetime | None:
@@ -136,7 +140,7 @@ def queue_status(database: Database, caps: Sequence[Cap]) -> QueueStatus:
             hosts=[HostRecord(*row) for row in connection.execute(HOSTS)],
             paused=[PauseRecord(*row) for row in connection.execute(PAUSED)],
             held_calls=connection.execute(HELD_CALLS).scalar_one(),
-            windows=_windows(connection, caps),
+            windows=read_windows(connection, caps),
         )
 
 
@@ -144,7 +148,8 @@ def _counted(connection: Connection, statement: TextClause) -> dict[str, int]:
     return {row[0]: row[1] for row in connection.execute(statement)}
 
 
-def _windows(connection: Connection, caps: Sequence[Cap]) -> Sequence[WindowRecord]:
+def read_windows(connection: Connection, caps: Sequence[Cap]) -> Sequence[WindowRecord]:
+    """The windows of these caps that today falls in, used or not, in the order of `caps`."""
     asked = {
         "scopes": [cap.scope for cap in caps],
         "units": [str(cap.unit) for cap in caps],

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import structlog
 
 from pidispatch.app import submit
 from pidispatch.entrypoints.cli import main
@@ -76,7 +77,8 @@ def command(bare, capfd):
         said = capfd.readouterr()
         return Said(code, said.out, said.err)
 
-    return run
+    yield run
+    structlog.reset_defaults()
 
 
 @pytest.fixture

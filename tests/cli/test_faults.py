@@ -10,8 +10,12 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PASSWORD = "hunter2-s3cret-s3cret"
-READING = [("runs",), ("runs", "--json"), ("show", "x"), ("status",), ("status", "--json"), ("logs", "x")]
-DATABASE = [("db", "check"), ("db", "upgrade"), *READING, ("run", "/tmp", "--task", "x")]
+READING = [
+    ("runs",), ("runs", "--json"), ("show", "x"), ("status",), ("status", "--json"), ("logs", "x"),
+    ("explain", "x"), ("explain", "x", "--json"), ("budget",), ("budget", "--json"),
+]  # fmt: skip
+SWITCHING = [("pause",), ("resume",), ("pause", "--scope", "/tmp", "--json")]
+DATABASE = [("db", "check"), ("db", "upgrade"), *READING, *SWITCHING, ("run", "/tmp", "--task", "x")]
 MAIN = "from pidispatch.entrypoints.cli import main; main()"
 
 
@@ -28,7 +32,7 @@ def test_a_database_that_is_away_is_one_line_and_exit_code_1(command, bare, argu
     assert PASSWORD not in said.err
 
 
-@pytest.mark.parametrize("arguments", [*DATABASE, ("db", "url"), ("db", "psql")], ids=" ".join)
+@pytest.mark.parametrize("arguments", [*DATABASE, ("db", "url"), ("db", "psql"), ("doctor",)], ids=" ".join)
 def test_without_services_the_way_out_is_named(command, arguments):
     said = command(*arguments)
 
@@ -42,6 +46,7 @@ def test_reading_needs_no_redis(command, bare, database_url):
 
     assert command("runs").code == 0
     assert command("status").code == 0
+    assert command("budget").code == 0
 
 
 @pytest.mark.usefixtures("gitbox")
@@ -60,6 +65,8 @@ def test_no_command_prints_a_password(command, bare, database_url, redis_url, fo
         ("db", "psql", "-c", "select 1"),
         ("db", "psql", "-c", "select nonsense"),
         ("image", "check"),
+        ("doctor",),
+        ("doctor", "--json"),
     ]
 
     for arguments in asked:
@@ -97,7 +104,23 @@ def test_help_is_quick_and_loads_nothing_heavy():
         seconds.append(time.monotonic() - began)
 
     assert done.stderr == "[]\n"
-    for name in ("up", "worker", "run", "runs", "show", "logs", "status", "config", "db", "image"):
+    for name in (
+        "up",
+        "worker",
+        "run",
+        "runs",
+        "show",
+        "logs",
+        "explain",
+        "status",
+        "budget",
+        "pause",
+        "resume",
+        "doctor",
+        "config",
+        "db",
+        "image",
+    ):
         assert f" {name} " in done.stdout
     assert min(seconds) < 0.8  # 0.2 s when nothing else runs
 

@@ -4,7 +4,8 @@ from tests.cli.lives import begin, call, end
 from tests.store.builders import a_host, a_run
 
 KEYS = [
-    "at", "states", "causes", "ended_today", "paused_since", "paused", "workers", "hosts", "held_calls", "windows"
+    "at", "states", "causes", "ended_today", "paused_since", "paused", "workers", "hosts", "held_calls", "windows",
+    "file_problems",
 ]  # fmt: skip
 STATES = ["queued", "deferred", "held", "admitted", "preparing", "running", "stopping", "finishing"]
 
@@ -87,3 +88,16 @@ def test_an_open_model_call_is_counted(pidispatch, database):
         )
 
     assert pidispatch("status", "--json").document["held_calls"] == 1
+
+
+def test_an_edit_that_is_not_in_force_is_told(pidispatch, bare, tmp_path):
+    file = tmp_path / "settings.json"
+    file.write_text('{"dailyCap": 0}')
+
+    bare.setenv("PI_SETTINGS_FILE", str(file))
+
+    said = pidispatch("status")
+
+    assert said.code == 0
+    assert "not in force: " in said.out
+    assert "dailyCap" in said.out

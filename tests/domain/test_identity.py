@@ -38,6 +38,7 @@ def test_the_id_is_the_references():
 
 def test_the_scope_is_lexical_and_says_nothing_of_the_path():
     assert folder_scope("/a/b/../c ") == folder_scope("/a/c")
+    assert folder_scope("//a/c") == folder_scope("/a/c")
     assert folder_scope("/a/c") != folder_scope("/a/C")
     assert folder_scope("/a/e\u0301") == folder_scope("/a/\u00e9")
     assert "a" not in folder_scope("/secret-name").removeprefix("folder:").strip("0123456789abcdef")

@@ -151,12 +151,14 @@ def test_scopes_match_as_they_are_written():
     def reaches(scope, kind, text):
         return PauseWindow(scope, time(0), time(1)).covers(kind, text)
 
-    assert reaches("*", "local", "/srv/site") and reaches("*", "github", "acme/web")
-    assert reaches("/srv/site", "local", "/srv/site") and not reaches("/srv/site/", "local", "/srv/site")
-    assert reaches("acme/web", "github", "acme/web") and reaches("acme/web", "gitlab", "acme/web")
-    assert reaches("github:acme/web", "github", "acme/web") and not reaches(
-        "github:acme/web", "gitlab", "acme/web"
-    )
+    assert reaches("*", "local", "/srv/site")
+    assert reaches("*", "github", "acme/web")
+    assert reaches("/srv/site", "local", "/srv/site")
+    assert not reaches("/srv/site/", "local", "/srv/site")
+    assert reaches("acme/web", "github", "acme/web")
+    assert reaches("acme/web", "gitlab", "acme/web")
+    assert reaches("github:acme/web", "github", "acme/web")
+    assert not reaches("github:acme/web", "gitlab", "acme/web")
     assert not reaches("acme/web", "github", "Acme/web")
 
 

@@ -12,7 +12,6 @@ from pidispatch.ports import Admitted, Refused
 from pidispatch.store.admission import PostgresAdmissions
 from pidispatch.store.endings import PostgresEndings
 from pidispatch.store.runs import PostgresRuns
-from tests.storm.crowd import a_crowd
 from tests.store.builders import (
     HOST,
     WORKER,
@@ -24,6 +23,7 @@ from tests.store.builders import (
     try_next,
     value,
 )
+from tests.storm.crowd import a_crowd
 
 PLENTY = run_caps(EVERYTHING, day=1_000_000, week=None, month=None)
 STEP = 600  # seconds of waiting that are worth one step of priority
@@ -94,7 +94,9 @@ def test_ten_steps_of_waiting_outweigh_ten_of_priority(database, waited, first):
 def test_a_run_of_priority_minus_ten_starts_within_its_bound_however_many_keep_coming(database):
     """One run comes and one starts each minute, for ever, behind twenty that wait already."""
     minute, backlog = 60, 20
-    bound = 10 * STEP + backlog * minute + STEP  # its steps, the age of those before it, one step to round down
+    bound = (
+        10 * STEP + backlog * minute + STEP
+    )  # its steps, the age of those before it, one step to round down
     a_host(database)
     low = a_run(database, priority=-10)
     for _ in range(backlog):

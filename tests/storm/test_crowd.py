@@ -4,6 +4,7 @@ import os
 import statistics
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from sqlalchemy import text
@@ -11,8 +12,8 @@ from sqlalchemy import text
 from pidispatch.domain.policy import ScopeCaps
 from pidispatch.ports import LocalFolder
 from tests.flows.site import Site
-from tests.storm.crowd import a_crowd
 from tests.store.builders import a_run, value
+from tests.storm.crowd import a_crowd
 
 CROWD = 10_000
 SWEEP_BUDGET = 0.040  # seconds: 2 % of a core at one look every two seconds
@@ -20,8 +21,7 @@ MEMORY = 5 << 20
 
 
 def memory():
-    with open("/proc/self/statm") as statm:
-        return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def numbered_folder(path):

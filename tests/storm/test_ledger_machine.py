@@ -6,7 +6,13 @@ from dataclasses import dataclass, field
 import pytest
 from hypothesis import HealthCheck, event, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 from sqlalchemy import text
 
 from pidispatch.domain.limits import EVERYTHING
@@ -123,7 +129,9 @@ class LedgerMachine(RuleBasedStateMachine):
         path = f"{scope.removeprefix('folder:')}/{folder}"
         run_id = a_run(self.database, folder=path)
         with self.database.transaction() as connection:
-            connection.execute(text("INSERT INTO scopes (key) VALUES (:key) ON CONFLICT DO NOTHING"), {"key": scope})
+            connection.execute(
+                text("INSERT INTO scopes (key) VALUES (:key) ON CONFLICT DO NOTHING"), {"key": scope}
+            )
             connection.execute(
                 text("UPDATE runs SET scope = :key WHERE id = :id"), {"key": scope, "id": run_id}
             )
@@ -196,7 +204,8 @@ class LedgerMachine(RuleBasedStateMachine):
         self.calls.settle_call(call, CallEnd(200, "stop", tokens_in=1))
         with self.database.transaction() as connection:
             connection.execute(
-                text("UPDATE provider_calls SET cost_micros = :cost WHERE id = :id"), {"cost": cost, "id": call}
+                text("UPDATE provider_calls SET cost_micros = :cost WHERE id = :id"),
+                {"cost": cost, "id": call},
             )
         run.exact = run.exact and cost is not None
         run.spent += cost or 0

@@ -76,7 +76,9 @@ class Race:
     def _seen(self, run_id, scope):
         """As an admission sees it that looked while the place was free."""
         now = self.database.now()
-        return Waiting(run_id, "", 0, b"/repos/x", scope, None, None, None, None, None, None, 0, b"/repos/x", now)
+        return Waiting(
+            run_id, "", 0, b"/repos/x", scope, None, None, None, None, None, None, 0, b"/repos/x", now
+        )
 
     def admit(self, waiter):
         waiting, mutex = waiter
@@ -112,7 +114,9 @@ class Race:
         return waiting
 
     def deadlocks(self):
-        return value(self.database, "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
+        return value(
+            self.database, "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
+        )
 
 
 @pytest.fixture
@@ -151,7 +155,9 @@ def test_a_finisher_and_the_admission_of_its_waiter_never_leave_it_asleep(race, 
         def admit(waiter=waiter, holder=holder):
             answer = race.admit(waiter)
             if isinstance(answer, Admitted):
-                assert value(race.database, "SELECT state FROM runs WHERE id = :id", id=holder.run_id) == "ended"
+                assert (
+                    value(race.database, "SELECT state FROM runs WHERE id = :id", id=holder.run_id) == "ended"
+                )
             return answer
 
         _, answer = race.together(lambda holder=holder: race.end(holder), admit)

@@ -171,7 +171,9 @@ def test_the_cap_is_reached_exactly_and_nothing_overlaps(database, short_directo
             keeper.look()
             top_up(database, keeper, chosen)
 
-    hit = value(database, "SELECT count(*) FROM run_attempts WHERE outcome IN ('never-started', 'lost', 'failed')")
+    hit = value(
+        database, "SELECT count(*) FROM run_attempts WHERE outcome IN ('never-started', 'lost', 'failed')"
+    )
     print(f"{name}: {RUNS} runs in {took:.1f} s, {storm.killed} workers killed, {hit} attempts ended by it")
     assert_ledger_is_exact(database)
     assert_windows(database, chosen)

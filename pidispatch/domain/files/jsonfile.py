@@ -3,7 +3,6 @@
 import json
 import re
 from dataclasses import dataclass, field
-from decimal import Decimal, InvalidOperation
 
 from pidispatch.errors import ConfigurationRefused
 
@@ -209,14 +208,6 @@ def _number(begin: int, piece: str) -> Number:
     if not abs(float(piece)) < float("inf"):
         raise _Fault(begin, "a number is too large")
     return Number(piece)
-
-
-def exact(number: Number) -> Decimal | None:
-    """The number as written, without the rounding of doubles; None when it is too long to tell."""
-    try:
-        return Decimal(number.text) if len(number.text) <= 40 else None
-    except InvalidOperation:
-        return None
 
 
 def shown(text: str) -> str:

@@ -2,7 +2,31 @@
 
 import typer
 
-from pidispatch.entrypoints.cli import check, config, db, demo, image, logs, run, runs, settings, status, up
+from pidispatch.entrypoints.cli import (
+    budget,
+    check,
+    config,
+    db,
+    demo,
+    doctor,
+    explain,
+    image,
+    logs,
+    pausing,
+    run,
+    runs,
+    settings,
+    status,
+    up,
+)
+
+
+def quiet() -> None:
+    """Run the pi coding agent on repositories while nobody watches."""
+    from pidispatch.app.logs import log_nothing
+
+    log_nothing()
+
 
 cli = typer.Typer(
     name="pidispatch",
@@ -11,6 +35,7 @@ cli = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
+cli.callback()(quiet)
 cli.command()(up.up)
 cli.command()(up.worker)
 cli.command()(demo.demo)
@@ -18,7 +43,12 @@ cli.command()(run.run)
 cli.command()(runs.runs)
 cli.command()(runs.show)
 cli.command()(logs.logs)
+cli.command()(explain.explain)
 cli.command()(status.status)
+cli.command()(budget.budget)
+cli.command()(pausing.pause)
+cli.command()(pausing.resume)
+cli.command()(doctor.doctor)
 cli.command()(config.config)
 cli.command()(check.check)
 cli.command("set")(settings.set_key)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from pidispatch.entrypoints.cli.options import AsJson
 from pidispatch.entrypoints.cli.output import cell, out, plain, print_facts, print_json, print_table
+from pidispatch.entrypoints.cli.wording import amount, window_name
 
 if TYPE_CHECKING:
     from pidispatch.app.reading import QueueStatus
@@ -34,6 +35,7 @@ def _document(found: "QueueStatus") -> dict[str, object]:
         "hosts": found.hosts,
         "held_calls": found.held_calls,
         "windows": found.windows,
+        "file_problems": list(found.file_problems),
     }
 
 
@@ -49,6 +51,8 @@ def _print_status(found: "QueueStatus") -> None:
             ("open model calls", found.held_calls),
         )
     )
+    for problem in found.file_problems:
+        out.print(plain(f"not in force: {problem}"))
     for pause in found.paused:
         if pause.scope != "*":
             out.print(plain(f"paused: {pause.scope} since {cell(pause.paused_at)}"))
@@ -61,9 +65,15 @@ def _print_status(found: "QueueStatus") -> None:
     if found.windows:
         out.print()
         print_table(
-            ("window", "from", "runs", "cap", "state"),
+            ("window", "from", "used", "cap", "state"),
             [
-                (window.period, window.starts_on, window.used, window.cap, window.state)
+                (
+                    window_name(window.scope, window.unit, window.period),
+                    window.starts_on,
+                    amount(window.unit, window.used),
+                    amount(window.unit, window.cap),
+                    window.state,
+                )
                 for window in found.windows
             ],
         )

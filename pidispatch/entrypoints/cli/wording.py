@@ -27,10 +27,10 @@ def how_it_stands(run: "RunRecord") -> str:
 def tokens_of(run: "RunRecord") -> str:
     cached = run.tokens_cache_read + run.tokens_cache_write
     parts = f"{run.tokens_in:,} in, {run.tokens_out:,} out" + (f", {cached:,} cached" if cached else "")
-    return f"{run.tokens_total:,} ({parts}) in {_count(run.calls, 'call')}"
+    return f"{run.tokens_total:,} ({parts}) in {count_of(run.calls, 'call')}"
 
 
-def _count(number: int, thing: str) -> str:
+def count_of(number: int, thing: str) -> str:
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
@@ -38,7 +38,7 @@ def progress_of(run: "RunRecord") -> str:
     """One line on a run that goes on: state, turns, tokens, seconds, and why it waits."""
     parts = [how_it_stands(run)]
     if run.started_at is not None:
-        parts.append(_count(run.turns or 0, "turn"))
+        parts.append(count_of(run.turns or 0, "turn"))
         parts.append(f"{run.tokens_total:,} tokens")
         parts.append(f"{run.seconds or 0:.0f} s")
     if run.until is not None:
@@ -60,3 +60,22 @@ def queue_in_words(queue: "QueueStatus", host: str) -> str:
     if queue.paused_since is not None:
         return f"{alive}, but everything is paused since {cell(queue.paused_since)}"
     return alive
+
+
+_PER = {"day": "a day", "week": "a week", "month": "a month"}
+_UNITS = {"runs": "runs", "tokens": "tokens", "micros": "dollars"}
+
+
+def window_name(scope: str, unit: str, period: str) -> str:
+    """`runs a day`, `dollars a week for /home/me/web`."""
+    of = "" if scope == "*" else f" for {scope}"
+    return f"{_UNITS.get(unit, unit)} {_PER.get(period, period)}{of}"
+
+
+def amount(unit: str, number: int) -> str:
+    """A count, or micro-dollars as dollars."""
+    if unit != "micros":
+        return f"{number:,}"
+    dollars = f"{number / 1_000_000:,.6f}".rstrip("0")
+    whole, _, cents = dollars.partition(".")
+    return f"${whole}.{cents:0<2}"

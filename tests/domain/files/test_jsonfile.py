@@ -53,10 +53,9 @@ def test_no_bytes_raise_anything_but_a_refusal_and_all_that_is_read_is_json(cont
     data = content if isinstance(content, bytes) else content.encode()
     try:
         node = read_json(data, "f")
-    except ConfigurationRefused as refused:
-        assert all(each.startswith("f:") for each in refused.problems)
-    else:
-        assert plain(node) == json.loads(data)
+    except ConfigurationRefused:
+        return
+    assert plain(node) == json.loads(data)
 
 
 @pytest.mark.parametrize(
@@ -132,6 +131,8 @@ def test_whole_agrees_with_the_rule_of_the_reference(value):
 def test_lines_of_values_and_digits_of_numbers_are_kept():
     node = read_json(b'{\n  "a": 0.10,\n  "b": [\n    1e2]}', "f")
 
-    assert node.value["a"] == Node(Number("0.10")) and node.value["a"].line == 2
-    assert node.value["b"].line == 3 and node.value["b"].value[0].line == 4
+    assert node.value["a"] == Node(Number("0.10"))
+    assert node.value["a"].line == 2
+    assert node.value["b"].line == 3
+    assert node.value["b"].value[0].line == 4
     assert write_json(node) == b'{\n  "a": 0.10,\n  "b": [\n    1e2\n  ]\n}\n'

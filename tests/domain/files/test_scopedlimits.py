@@ -277,7 +277,8 @@ def test_projects_and_models_are_found_by_name():
         {"scope": "model:openrouter/qwen/qwen3", "weekUsd": 5}, version=2,
     )  # fmt: skip
 
-    assert limits.project_limit("web").day == 1 and limits.project_limit("api") is None
+    assert limits.project_limit("web").day == 1
+    assert limits.project_limit("api") is None
     assert limits.model_limit("anthropic", "claude-x").day_micros == 5_000_000
     assert [row.subject for row in limits.model_limits] == ["anthropic/claude-x", "openrouter/qwen/qwen3"]
 
@@ -362,10 +363,9 @@ def test_no_content_raises_anything_but_a_refusal(version, rows):
     content = json.dumps({"version": version, "limits": rows}).encode()
     try:
         limits = parse_scoped_limits(content, "f")
-    except ConfigurationRefused as refused:
-        assert refused.problems
-    else:
-        assert len({(row.kind, row.scope) for row in limits.rows}) == len(rows)
+    except ConfigurationRefused:
+        return
+    assert len({(row.kind, row.scope) for row in limits.rows}) == len(rows)
 
 
 COUNTS = st.integers(1, 2**53 - 1) | st.none()

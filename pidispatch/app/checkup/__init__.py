@@ -1,0 +1,1 @@
+"""Check a whole installation: its environment, its rows, and that both agree."""

@@ -1,0 +1,65 @@
+"""Check the database: its schema, its rows against each other, the workers that they tell of."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+from pidispatch.config import Settings
+from pidispatch.domain.checkup import Finding, Grade
+from pidispatch.store import schema, standing
+from pidispatch.store.database import Database
+from pidispatch.store.invariants import look_for_contradictions
+from pidispatch.store.schema import Fit
+from pidispatch.store.standing import HostRecord, QueueStatus
+
+STALE = timedelta(seconds=30)
+START_ONE = "start `pidispatch up` or `pidispatch worker` on this host"
+
+
+def check_schema(database: Database) -> Finding:
+    """Raises DatabaseUnavailable."""
+    state = schema.state(database)
+    if state.fit is Fit.OK:
+        return Finding("schema", Grade.OK, f"at {state.wanted}")
+    way_out = "run `pidispatch db upgrade`" if state.fit is Fit.BEHIND else "install the newer pidispatch"
+    found = state.found or "no revision"
+    return Finding(
+        "schema", Grade.FAILED, f"{state.fit}: at {found}, this version needs {state.wanted}", way_out
+    )
+
+
+def check_rows(database: Database, settings: Settings) -> Iterator[Finding]:
+    """Only for a schema that is this version's. Raises DatabaseUnavailable."""
+    yield from look_for_contradictions(database)
+    yield from check_workers(standing.queue_status(database, ()), settings.worker_name)
+
+
+def check_workers(queue: QueueStatus, host: str) -> Iterator[Finding]:
+    """Workers of this host live and compare rows with containers; and nothing is paused unnoticed."""
+    workers = queue.workers_on(host)
+    if workers:
+        words = "1 worker lives" if workers == 1 else f"{workers} workers live"
+        yield Finding("worker", Grade.OK, f"{words} on {host}")
+    else:
+        yield Finding(
+            "worker", Grade.FAILED, f"no worker lives on {host}: nothing starts, nothing ends", START_ONE
+        )
+    yield _compared(next((record for record in queue.hosts if record.name == host), None), queue, host)
+    if queue.paused:
+        paused = [f"{pause.scope} since {pause.paused_at:%Y-%m-%d %H:%M:%SZ}" for pause in queue.paused]
+        yield Finding(
+            "pauses", Grade.WARNING, f"paused: {', '.join(paused)}", "`pidispatch resume [--scope …]`"
+        )
+
+
+def _compared(record: HostRecord | None, queue: QueueStatus, host: str) -> Finding:
+    if record is None or record.reconciled_at is None:
+        return Finding(
+            "reconciler", Grade.FAILED, f"rows and containers of {host} were never compared", START_ONE
+        )
+    age = queue.at - record.reconciled_at
+    words = f"rows and containers were compared {max(age.total_seconds(), 0):,.0f} s ago"
+    if age > STALE:
+        return Finding(
+            "reconciler", Grade.FAILED, words, f"{START_ONE}; the log of a worker that runs says why"
+        )
+    return Finding("reconciler", Grade.OK, words)

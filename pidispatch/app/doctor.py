@@ -1,0 +1,73 @@
+"""Check everything that can be checked, and let no fault hide another."""
+
+from collections.abc import Callable, Generator, Iterable, Iterator
+
+from pidispatch.app.checkup.boxes import check_boxes
+from pidispatch.app.checkup.environment import (
+    check_engine,
+    check_gateway,
+    check_image,
+    check_policy,
+    check_the_redis,
+)
+from pidispatch.app.checkup.rows import check_rows, check_schema
+from pidispatch.app.places import addresses
+from pidispatch.config import Settings
+from pidispatch.domain.checkup import Finding, Grade
+from pidispatch.errors import PidispatchError
+from pidispatch.gateway.client import ControlDoors
+from pidispatch.gateway.control import NAME as CONTROL
+from pidispatch.runtime.engine import Engine
+from pidispatch.runtime.watch import DockerWatch
+from pidispatch.store.database import Database
+from pidispatch.store.hosts import PostgresHosts
+from pidispatch.store.runs import PostgresRuns
+
+__all__ = ["Finding", "Grade", "examine"]
+
+LOOK_THERE = "see that it runs and that its address is right: `pidispatch config`"
+
+
+def examine(settings: Settings) -> Iterator[Finding]:
+    """One finding after another, the environment first. Raises ConfigurationRefused before the first."""
+    where = addresses(settings)
+    database = Database(where.database, pool_size=1, application="pidispatch doctor")
+    engine = Engine()
+    try:
+        yield from _found("limits", lambda: [check_policy(settings)])
+        yield from _found("redis", lambda: [check_the_redis(where.redis)])
+        engine_answers = yield from _found("engine", lambda: [check_engine(engine)])
+        if engine_answers:
+            yield from _found("image", lambda: [check_image(engine, settings)])
+        yield from _found(
+            "gateway", lambda: check_gateway(ControlDoors(settings.run_dir / CONTROL), settings)
+        )
+        if (yield from _found("schema", lambda: [check_schema(database)])):
+            yield from _found("rows", lambda: check_rows(database, settings))
+            if engine_answers:
+                yield from _found("boxes", lambda: _boxes(database, engine, settings))
+    finally:
+        engine.close()
+        database.close()
+
+
+def _boxes(database: Database, engine: Engine, settings: Settings) -> Iterator[Finding]:
+    installation = PostgresHosts(database, host=settings.worker_name).known_installation()
+    if installation is None:
+        return iter(())  # no worker was ever here, which has been said
+    return check_boxes(
+        DockerWatch(engine), PostgresRuns(database), host=settings.worker_name, installation=installation
+    )
+
+
+def _found(check: str, look: Callable[[], Iterable[Finding]]) -> Generator[Finding, None, bool]:
+    """Yield what a check finds; a part that does not answer is a finding too. Returns whether nothing failed."""
+    passed = True
+    try:
+        for finding in look():
+            passed = passed and finding.grade is not Grade.FAILED
+            yield finding
+    except PidispatchError as error:
+        yield Finding(check, Grade.FAILED, str(error), LOOK_THERE)
+        return False
+    return passed

@@ -1,0 +1,97 @@
+"""Hold runs back and let them go on: the operator's switch."""
+
+import os
+import pwd
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+from pidispatch.app.databases import opened
+from pidispatch.app.places import addresses
+from pidispatch.app.policy import FilePolicies
+from pidispatch.config import Settings
+from pidispatch.domain.identity import folder_scope
+from pidispatch.domain.limits import EVERYTHING, PROJECT
+from pidispatch.domain.policy import Policy
+from pidispatch.errors import ConfigurationRefused, PidispatchError, QueueUnavailable
+from pidispatch.queue.bells import RedisBell
+from pidispatch.queue.broker import make_broker
+from pidispatch.store import pauses
+from pidispatch.store.database import Database
+from pidispatch.store.pauses import Pause
+
+__all__ = ["NoSuchScope", "Pause", "Resumed", "pause", "resume"]
+
+
+class NoSuchScope(PidispatchError):
+    """Nothing answers to what was asked to be paused: a slip of the pen would hold nothing back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """`rung` is False when Redis did not answer: workers find the runs by themselves, within seconds."""
+
+    pause: Pause
+    rung: bool
+
+
+def pause(settings: Settings, scope: str, *, reason: str | None) -> Pause:
+    """`scope` is `*`, a folder, `project:ID` or a key as `status` shows it. Raises NoSuchScope and as `opened`."""
+    with opened(settings) as database:
+        key = _key_of(database, settings, scope)
+        return pauses.pause(database, key, actor=_actor(settings), reason=reason)
+
+
+def resume(settings: Settings, scope: str, *, reason: str | None) -> Resumed:
+    """Raises as `pause`. The row is the truth: bells only make it quick."""
+    with opened(settings) as database:
+        key = _key_of(database, settings, scope)
+        made = pauses.resume(database, key, actor=_actor(settings), reason=reason)
+        return Resumed(made, rung=_ring(database, settings))
+
+
+def _key_of(database: Database, settings: Settings, scope: str) -> str:
+    if scope == EVERYTHING:
+        return scope
+    if scope.startswith(PROJECT) and scope.removeprefix(PROJECT) in _projects(settings):
+        return scope
+    key = folder_scope(scope)
+    if scope.strip() and (Path(scope).is_dir() or pauses.known(database, key)):
+        return key
+    if scope.isprintable() and pauses.known(database, scope):
+        return scope
+    raise NoSuchScope(f"{scope!r} is no folder, and no run was ever asked for in it")
+
+
+def _projects(settings: Settings) -> Collection[str]:
+    """A switch must work whatever is in the files: of what cannot be read, there are none."""
+    try:
+        policy = FilePolicies(settings).current()
+    except ConfigurationRefused:
+        return ()
+    return policy.projects.values() if isinstance(policy, Policy) else ()
+
+
+def _ring(database: Database, settings: Settings) -> bool:
+    try:
+        broker = make_broker(addresses(settings).redis)
+    except ConfigurationRefused:
+        return False
+    try:
+        bell = RedisBell(broker)
+        for host, bells in pauses.bells_after_resume(database):
+            bell.ring_start(host, bells)
+    except QueueUnavailable:
+        return False
+    finally:
+        broker.close()
+    return True
+
+
+def _actor(settings: Settings) -> str:
+    """Who this process runs as, and where; an environment could claim anything."""
+    try:
+        user = pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        user = str(os.getuid())
+    return f"{user}@{settings.worker_name}"

@@ -1,0 +1,41 @@
+"""`budget`: what every window of spend holds, and when it is fresh again."""
+
+from typing import TYPE_CHECKING
+
+from pidispatch.entrypoints.cli.options import AsJson
+from pidispatch.entrypoints.cli.output import print_json, print_table
+from pidispatch.entrypoints.cli.wording import amount, window_name
+
+if TYPE_CHECKING:
+    from pidispatch.app.reading import BudgetWindow
+
+
+def budget(as_json: AsJson = False) -> None:
+    """Show each limit on spend: used, cap, what is only held and by which runs, and when it resets (UTC)."""
+    from pidispatch.app import reading
+    from pidispatch.app.places import read_settings
+
+    found = reading.budget(read_settings())
+    if as_json:
+        print_json(found)
+        return
+    print_table(
+        ("window", "used", "cap", "of it held", "state", "resets at", "held by"),
+        [
+            (
+                window_name(window.name, window.unit, window.period),
+                amount(window.unit, window.used),
+                amount(window.unit, window.cap),
+                amount(window.unit, window.held),
+                window.state,
+                window.resets_at,
+                _holders(window),
+            )
+            for window in found.windows
+        ],
+    )
+
+
+def _holders(window: "BudgetWindow") -> str:
+    more = window.holders - len(window.held_by)
+    return ", ".join(window.held_by) + (f" and {more:,} more" if more else "")

@@ -1,0 +1,27 @@
+"""`doctor`: check the installation, its rows, and that rows and containers agree."""
+
+import typer
+
+from pidispatch.entrypoints.cli.options import AsJson
+from pidispatch.entrypoints.cli.output import out, plain, print_json
+
+
+def doctor(as_json: AsJson = False) -> None:
+    """Check everything; exit code 0 unless something FAILED, then 1 with the way out of each."""
+    from pidispatch.app.doctor import Grade, examine
+    from pidispatch.app.places import read_settings
+
+    findings = []
+    for finding in examine(read_settings()):
+        findings.append(finding)
+        if not as_json:
+            out.print(plain(f"{finding.grade:<7}  {finding.check}: {finding.detail}"))
+            if finding.way_out and finding.grade is not Grade.OK:
+                out.print(plain(f"         {finding.way_out}"))
+    failed = sum(finding.grade is Grade.FAILED for finding in findings)
+    warnings = sum(finding.grade is Grade.WARNING for finding in findings)
+    if as_json:
+        print_json({"failed": failed, "warnings": warnings, "findings": findings})
+    else:
+        out.print(f"{len(findings)} checks: {failed} failed, {warnings} warned")
+    raise typer.Exit(1 if failed else 0)

@@ -1,0 +1,126 @@
+"""`explain`: why a run started, waits or was refused."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from pidispatch.entrypoints.cli.options import AsJson, RunName
+from pidispatch.entrypoints.cli.output import cell, out, plain, print_json, print_table
+from pidispatch.entrypoints.cli.wording import amount, how_it_stands, tokens_of, window_name
+
+if TYPE_CHECKING:
+    from pidispatch.app.reading import AttemptRecord, Explanation
+    from pidispatch.domain.explain import GateLine, WaitsFor
+
+
+def explain(run: RunName, as_json: AsJson = False) -> None:
+    """Say of one run which gates it passed, which stopped it, and with which numbers."""
+    from pidispatch.app import reading
+    from pidispatch.app.places import read_settings
+
+    found = reading.explain(read_settings(), run)
+    if as_json:
+        print_json(found)
+    else:
+        _print(found)
+
+
+def _print(found: "Explanation") -> None:
+    run, answer = found.run, found.answer
+    out.print(plain(f"{run.public_id}: {how_it_stands(run)}"))
+    if answer is None:
+        out.print("nobody has looked at it yet")
+    else:
+        word = " ".join(part for part in (answer.word, answer.detail) if part)
+        at = cell(datetime.fromisoformat(answer.at)) if answer.at else "once"
+        out.print(plain(f"last looked at {at}: {answer.kind}" + (f", {word}" if word else "")))
+    if found.waits_for is not None:
+        out.print(plain(waits_in_words(found.waits_for)))
+    out.print()
+    print_table(
+        ("gate", "verdict", "saw"),
+        [(_gate(line), str(line.verdict), seen_in_words(line)) for line in found.gates],
+    )
+    if found.attempts or run.ended:
+        out.print()
+    for attempt in found.attempts:
+        out.print(plain(_attempt(attempt)))
+    if run.ended:
+        out.print(plain(f"ended {cell(run.ended_at)}: {how_it_stands(run)}, {tokens_of(run)}"))
+
+
+def _gate(line: "GateLine") -> str:
+    if line.gate != "window":
+        return line.gate
+    return window_name(line.saw["scope"], line.saw["unit"], line.saw["period"])
+
+
+def seen_in_words(line: "GateLine") -> str:
+    """What the gate saw on one line; the word that stopped the run comes first."""
+    words = [line.why] if line.why else []
+    match line.gate, line.saw:
+        case _, None:
+            pass
+        case "window", {"unit": unit, "used": used, "cap": cap, "amount": adds, "state": state}:
+            words.append(
+                f"{amount(unit, used)} of {amount(unit, cap)}, {amount(unit, adds)} of it this run's: {state}"
+            )
+        case "host-capacity", {"host": host, "free": free, "capacity": capacity}:
+            words.append(f"{free} of {capacity} free on {host}")
+        case "provider", {"api": api, "key": key}:
+            words.append(f"{api}, {'a key' if key else 'no key'}")
+        case "folder", {"owner": owner}:
+            words.append(f"owned by user {owner}")
+        case "slots", [*scopes]:
+            words.append(", ".join(_slot(scope) for scope in scopes))
+        case "pause", [*scopes]:
+            words.append(", ".join(map(str, scopes)) or "none")
+        case "windows", "kept":
+            words.append("kept from an earlier attempt")
+        case _, seen:
+            words.append(str(seen))
+    return ": ".join(words)
+
+
+def _slot(scope: Mapping[str, Any]) -> str:
+    limit = "" if scope.get("limit") is None else f" of {scope['limit']}"
+    return f"{scope.get('occupied')}{limit} in {scope.get('scope')}"
+
+
+def waits_in_words(waits: "WaitsFor") -> str:
+    match waits.word, waits.numbers:
+        case "everything-paused", {"since": since}:
+            what = f"waits for `pidispatch resume`: everything is paused since {cell(since)}"
+        case "scope-paused", {"scopes": scopes}:
+            what = f"waits for `pidispatch resume --scope …`: paused is {_listed(scopes)}"
+        case cause, {"until": until}:
+            what = f"waits until {cell(until)}: {cause}"
+        case "scope", {"behind": behind}:
+            what = f"waits for its folder, in which {behind} is at work"
+        case "scope", {"full": scopes}:
+            what = f"waits for room in {_listed(scopes)}"
+        case "no-worker", {"host": host}:
+            what = f"waits for a worker on {host}: start `pidispatch up` or `pidispatch worker` there"
+        case "host-full", {"host": host, "used": used, "capacity": capacity}:
+            what = f"waits for room on {host}: {used} of {capacity} are running"
+        case "a-worker-to-look", _:
+            what = "waits for its turn, nothing holds it back"
+        case word, _:
+            what = f"waits: {word}"
+    return what if waits.place is None else f"{what}; place {waits.place} in line"
+
+
+def _listed(scopes: Sequence[str]) -> str:
+    return ", ".join(scopes)
+
+
+def _attempt(attempt: "AttemptRecord") -> str:
+    went = "got its go" if attempt.go_at else "never got its go"
+    parts = [f"attempt {attempt.attempt} on {attempt.host} {went}"]
+    reason = attempt.reason if attempt.reason != attempt.outcome else None
+    ended = " ".join(word for word in (attempt.outcome, reason, attempt.why) if word)
+    if ended:
+        parts.append(ended)
+    if attempt.exit_code is not None:
+        parts.append(f"exit code {attempt.exit_code}")
+    return ", ".join(parts)

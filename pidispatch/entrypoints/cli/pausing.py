@@ -1,0 +1,74 @@
+"""`pause` and `resume`: the operator's switch."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pidispatch.entrypoints.cli.options import AsJson
+from pidispatch.entrypoints.cli.output import cell, err, out, plain, print_json
+from pidispatch.entrypoints.cli.wording import count_of
+
+if TYPE_CHECKING:
+    from pidispatch.app.pausing import Pause
+
+EVERYTHING = "*"
+LONGEST_REASON = 500
+
+
+def _printable(text: str | None) -> str | None:
+    if text is None or (text.isprintable() and 0 < len(text) <= LONGEST_REASON):
+        return text
+    raise typer.BadParameter(f"want 1 to {LONGEST_REASON} printable characters")
+
+
+Scope = Annotated[
+    str,
+    typer.Option(
+        metavar="FOLDER", help="A folder, project:ID or a key that `status` shows; else everything."
+    ),
+]
+Reason = Annotated[str | None, typer.Option(callback=_printable, help="For the audit log.")]
+
+
+def pause(scope: Scope = EVERYTHING, reason: Reason = None, as_json: AsJson = False) -> None:
+    """Start nothing more, everywhere or in one scope; runs that have started go on."""
+    from pidispatch.app import pausing
+    from pidispatch.app.places import read_settings
+
+    made = pausing.pause(read_settings(), scope, reason=reason)
+    if as_json:
+        print_json(made)
+        return
+    by = f" by {made.paused_by}" if made.paused_by else ""
+    begun = "is paused" if made.changed else f"was paused already, since {cell(made.paused_at)}{by}"
+    out.print(plain(f"{_name(scope)} {begun}: nothing more starts"))
+    out.print(plain(_standing(made)))
+
+
+def resume(scope: Scope = EVERYTHING, reason: Reason = None, as_json: AsJson = False) -> None:
+    """Let runs start again."""
+    from pidispatch.app import pausing
+    from pidispatch.app.places import read_settings
+
+    resumed = pausing.resume(read_settings(), scope, reason=reason)
+    if as_json:
+        print_json(resumed)
+        return
+    made = resumed.pause
+    ended = f"was paused since {cell(made.paused_at)} and goes on" if made.changed else "was not paused"
+    out.print(plain(f"{_name(scope)} {ended}"))
+    if made.everything_paused_at is not None:
+        since = cell(made.everything_paused_at)
+        out.print(plain(f"everything is still paused since {since}: `pidispatch resume` ends that"))
+    out.print(plain(_standing(made)))
+    if not resumed.rung:
+        err.print("Redis does not answer, so no worker was woken: workers look by themselves")
+
+
+def _name(scope: str) -> str:
+    return "everything" if scope == EVERYTHING else scope
+
+
+def _standing(made: "Pause") -> str:
+    running = "no run is going on" if not made.running else f"{count_of(made.running, 'run')} still going on"
+    return f"{running}, {made.waiting:,} waiting"

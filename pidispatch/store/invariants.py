@@ -1,0 +1,135 @@
+"""Look for rows that contradict each other: what must be true of the database at every instant."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import text
+
+from pidispatch.domain.checkup import Finding, Grade
+from pidispatch.store.database import Database
+from pidispatch.store.models import OCCUPYING_SQL
+
+MOST_NAMED = 10
+TELL = "keep the database as it is and report this: no command of pidispatch can cause it"
+
+
+@dataclass(frozen=True, slots=True)
+class Invariant:
+    """A statement that selects one sentence for each row that breaks the rule; one statement sees one instant."""
+
+    check: str
+    rule: str
+    broken: str
+    way_out: str = TELL
+    grade: Grade = Grade.FAILED
+
+
+INVARIANTS = (
+    Invariant(
+        "windows",
+        "every window holds the sum of its reservations",
+        """
+SELECT w.unit || ' of ' || w.scope || ', ' || w.period || ' from ' || w.starts_on || ': used is ' || w.used
+       || ', its reservations are ' || coalesce(sum(v.counted), 0)
+FROM spend_windows w LEFT JOIN reservations v ON v.window_id = w.id
+GROUP BY w.id HAVING w.used <> coalesce(sum(v.counted), 0) ORDER BY w.id""",
+    ),
+    Invariant(
+        "scopes",
+        "every scope counts exactly the runs that hold its slots",
+        f"""
+WITH held AS (
+  SELECT k.key, count(*) AS runs FROM runs r,
+    LATERAL (SELECT DISTINCT key FROM unnest(ARRAY[r.scope, r.mutex, 'project:' || r.project]) AS u (key)
+             WHERE key IS NOT NULL) k
+  WHERE r.state IN ({OCCUPYING_SQL}) GROUP BY k.key)
+SELECT coalesce(s.key, held.key) || ': occupied is ' || coalesce(s.occupied, 0) || ', its runs are '
+       || coalesce(held.runs, 0)
+FROM scopes s FULL JOIN held ON held.key = s.key
+WHERE coalesce(s.occupied, 0) <> coalesce(held.runs, 0) ORDER BY 1""",  # noqa: S608 - fixed words
+    ),
+    Invariant(
+        "folders",
+        "no folder has two runs at a time",
+        f"""
+SELECT mutex || ': ' || string_agg(public_id, ', ' ORDER BY id) FROM runs
+WHERE mutex IS NOT NULL AND state IN ({OCCUPYING_SQL}) GROUP BY mutex HAVING count(*) > 1 ORDER BY 1""",  # noqa: S608 - fixed words
+    ),
+    Invariant(
+        "slots",
+        "no scope and no host holds more runs than it may",
+        f"""
+SELECT s.key || ': ' || s.occupied || ' of ' || s."limit" FROM scopes s WHERE s.occupied > s."limit"
+UNION ALL
+SELECT 'host ' || h.name || ': ' || o.runs || ' of ' || h.capacity FROM hosts h
+JOIN (SELECT host, count(*) AS runs FROM runs WHERE state IN ({OCCUPYING_SQL}) GROUP BY host) o ON o.host = h.name
+WHERE o.runs > h.capacity ORDER BY 1""",  # noqa: S608 - fixed words
+        way_out="a limit that was lowered while they ran holds again once they have ended; if none was, report this",
+        grade=Grade.WARNING,
+    ),
+    Invariant(
+        "ended runs",
+        "a run that has ended holds no money, no open call and no slot",
+        """
+SELECT DISTINCT r.public_id || ' has ended and still holds a reservation' FROM reservations v JOIN runs r ON r.id = v.run_id
+WHERE v.state = 'held' AND r.state = 'ended'
+UNION ALL
+SELECT DISTINCT r.public_id || ' has ended with a model call open' FROM provider_calls c JOIN runs r ON r.id = c.run_id
+WHERE c.state = 'held' AND r.state = 'ended' ORDER BY 1""",
+    ),
+    Invariant(
+        "reservations",
+        "money is held by runs that hold a slot, or that may have spent and will be tried again",
+        f"""
+SELECT DISTINCT r.public_id || ' is ' || r.state || ', never got its go, and holds a reservation'
+FROM reservations v JOIN runs r ON r.id = v.run_id
+WHERE v.state = 'held' AND r.state IN ('queued', 'deferred', 'held')
+  AND NOT EXISTS (SELECT 1 FROM run_attempts a WHERE a.run_id = r.id AND a.go_at IS NOT NULL)
+UNION ALL
+SELECT r.public_id || ' is ' || r.state || ' and holds no reservation' FROM runs r
+WHERE r.state IN ({OCCUPYING_SQL})
+  AND NOT EXISTS (SELECT 1 FROM reservations v WHERE v.run_id = r.id AND v.state = 'held') ORDER BY 1""",  # noqa: S608 - fixed words
+    ),
+    Invariant(
+        "charges",
+        "a run that never got its go is charged for nothing",
+        """
+SELECT DISTINCT r.public_id || ' never got its go and is charged' FROM reservations v JOIN runs r ON r.id = v.run_id
+WHERE v.state = 'settled' AND v.settled > 0
+  AND NOT EXISTS (SELECT 1 FROM run_attempts a WHERE a.run_id = r.id AND a.go_at IS NOT NULL) ORDER BY 1""",
+    ),
+    Invariant(
+        "attempts",
+        "a run that holds a slot has a row for its attempt",
+        f"""
+SELECT r.public_id || ' is ' || r.state || ' in attempt ' || r.attempt || ', which has no row' FROM runs r
+WHERE r.state IN ({OCCUPYING_SQL})
+  AND NOT EXISTS (SELECT 1 FROM run_attempts a WHERE a.run_id = r.id AND a.attempt = r.attempt) ORDER BY 1""",  # noqa: S608 - fixed words
+    ),
+    Invariant(
+        "payloads",
+        "the untrusted bytes of every ended run have a day on which they are deleted",
+        """
+SELECT r.public_id || ' has ended and its task is kept for ever' FROM run_payloads p JOIN runs r ON r.id = p.run_id
+WHERE p.expires_at IS NULL AND r.state = 'ended' ORDER BY 1""",
+    ),
+)
+
+
+def look_for_contradictions(database: Database) -> Iterator[Finding]:
+    """A finding for each rule, in order. Raises DatabaseUnavailable."""
+    for invariant in INVARIANTS:
+        with database.transaction() as connection:
+            broken = connection.execute(
+                text(
+                    f"SELECT what, count(*) OVER () FROM ({invariant.broken}) AS broken (what) LIMIT {MOST_NAMED}"  # noqa: S608
+                )
+            ).all()
+        yield _finding(invariant, [row[0] for row in broken], broken[0][1] if broken else 0)
+
+
+def _finding(invariant: Invariant, named: Sequence[str], total: int) -> Finding:
+    if not named:
+        return Finding(invariant.check, Grade.OK, invariant.rule)
+    more = f"; and {total - len(named):,} more" if total > len(named) else ""
+    return Finding(invariant.check, invariant.grade, "; ".join(named) + more, invariant.way_out)

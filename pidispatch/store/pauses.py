@@ -1,0 +1,110 @@
+"""Hold a scope back, or everything, until an operator lets it go on."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import Connection, Text, bindparam, text
+from sqlalchemy.dialects.postgresql import JSONB
+
+from pidispatch.store.database import Database
+from pidispatch.store.models import OCCUPYING_SQL
+
+# Admissions share the row of `*`, and Postgres lets a new sharer pass a waiting writer: under load an UPDATE alone
+# might wait for ever. Locks on tables queue in turn, so this one waits for the admissions under way, and only for them.
+IN_TURN = text("LOCK TABLE scopes IN EXCLUSIVE MODE")
+KNOWN = text("SELECT EXISTS (SELECT 1 FROM scopes WHERE key = :key)")
+BEFORE = text("SELECT paused_at FROM scopes WHERE key = :key")
+PAUSE = text("""
+INSERT INTO scopes (key, paused_at, paused_by) VALUES (:key, clock_timestamp(), :actor)
+ON CONFLICT (key) DO UPDATE SET paused_at = coalesce(scopes.paused_at, excluded.paused_at),
+  paused_by = CASE WHEN scopes.paused_at IS NULL THEN excluded.paused_by ELSE scopes.paused_by END
+RETURNING paused_at, paused_by
+""")
+RESUME = text("UPDATE scopes SET paused_at = NULL, paused_by = NULL WHERE key = :key")
+# A run that was caught by the pause forgets it; a locked one is being looked at and will be told anew.
+LET_GO = text("""
+UPDATE runs SET state = 'queued', cause = NULL, epoch = epoch + 1, state_since = clock_timestamp()
+WHERE id IN (SELECT id FROM runs WHERE state = 'deferred' AND cause = 'paused'
+               AND (:key = '*' OR :key IN (scope, 'project:' || project)) FOR UPDATE SKIP LOCKED)
+""").bindparams(bindparam("key", type_=Text))
+AUDIT = text(
+    "INSERT INTO audit_log (actor, action, subject, detail) VALUES (:actor, :action, :key, :detail)"
+).bindparams(bindparam("detail", type_=JSONB))
+STANDING = text(f"""
+SELECT (SELECT count(*) FROM runs WHERE state IN ({OCCUPYING_SQL})
+          AND (:key = '*' OR :key IN (scope, 'project:' || project))) AS running,
+       (SELECT count(*) FROM runs WHERE state IN ('queued', 'deferred', 'held')
+          AND (:key = '*' OR :key IN (scope, 'project:' || project))) AS waiting,
+       (SELECT paused_at FROM scopes WHERE key = '*') AS everything
+""").bindparams(bindparam("key", type_=Text))  # noqa: S608 - fixed words
+# One bell for each run that may start: what waits for a host, and no more than its room.
+DUE = text(f"""
+SELECT h.name, least(
+  h.capacity - (SELECT count(*) FROM runs o WHERE o.host = h.name AND o.state IN ({OCCUPYING_SQL})),
+  (SELECT count(*) FROM runs r WHERE r.state IN ('queued', 'deferred') AND coalesce(r.pinned_host, h.name) = h.name
+     AND (r.not_before IS NULL OR r.not_before <= now()))) AS bells
+FROM hosts h ORDER BY h.name
+""")  # noqa: S608 - fixed words
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """What became of a pause or a resume. `changed` is False when it was so already.
+
+    `paused_at` is since when the scope is held back, or was; `running` and `waiting` count its runs right after.
+    `everything_paused_at` tells that another pause, that of everything, holds its runs back too.
+    """
+
+    scope: str
+    changed: bool
+    paused_at: datetime | None
+    paused_by: str | None
+    running: int
+    waiting: int
+    everything_paused_at: datetime | None
+
+
+def known(database: Database, key: str) -> bool:
+    """Whether any run was ever asked for in this scope, or it was paused before."""
+    with database.transaction() as connection:
+        found: bool = connection.execute(KNOWN, {"key": key}).scalar_one()
+        return found
+
+
+def pause(database: Database, key: str, *, actor: str, reason: str | None = None) -> Pause:
+    """Once this has returned, no run of the scope is admitted until `resume`. Runs that hold a slot go on."""
+    with database.transaction() as connection:
+        connection.execute(IN_TURN)
+        before = connection.execute(BEFORE, {"key": key}).scalar_one_or_none()
+        now = connection.execute(PAUSE, {"key": key, "actor": actor}).one()
+        _audit(connection, "pause", key, actor, {"changed": before is None, "reason": reason})
+    return _told(database, key, before is None, now.paused_at, now.paused_by)
+
+
+def resume(database: Database, key: str, *, actor: str, reason: str | None = None) -> Pause:
+    """Let the scope's runs start again; a scope that is not paused stays as it is."""
+    with database.transaction() as connection:
+        connection.execute(IN_TURN)
+        before = connection.execute(BEFORE, {"key": key}).scalar_one_or_none()
+        connection.execute(RESUME, {"key": key})
+        connection.execute(LET_GO, {"key": key})
+        _audit(connection, "resume", key, actor, {"changed": before is not None, "reason": reason})
+    return _told(database, key, before is not None, before, None)
+
+
+def bells_after_resume(database: Database) -> Sequence[tuple[str, int]]:
+    """How many bells each host may be given, so that work starts at once."""
+    with database.transaction() as connection:
+        return [(row.name, row.bells) for row in connection.execute(DUE) if row.bells > 0]
+
+
+def _audit(connection: Connection, action: str, key: str, actor: str, detail: dict[str, object]) -> None:
+    connection.execute(AUDIT, {"actor": actor, "action": action, "key": key, "detail": detail})
+
+
+def _told(database: Database, key: str, changed: bool, at: datetime | None, by: str | None) -> Pause:  # noqa: FBT001
+    """Counted after the commit: a long count must hold up nobody."""
+    with database.transaction() as connection:
+        counts = connection.execute(STANDING, {"key": key}).one()
+    return Pause(key, changed, at, by, counts.running, counts.waiting, counts.everything)

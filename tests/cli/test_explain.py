@@ -1,0 +1,140 @@
+"""`explain`: gates, numbers and what a run waits for, of runs in every state."""
+
+import pytest
+
+from pidispatch.app.policy import FilePolicies
+from tests.cli.lives import FAILED, begin, call, end
+from tests.cli.test_runs import name_of
+from tests.flows.site import Site
+from tests.store.builders import a_host, a_run, some_caps, try_next
+
+GATE = ["gate", "verdict", "saw", "why"]
+
+
+@pytest.fixture
+def site(database):
+    return Site(database)
+
+
+def verdicts(document):
+    return {line["gate"]: line["verdict"] for line in document["gates"]}
+
+
+def test_an_admitted_run_shows_every_gate_and_its_numbers(pidispatch, database, site):
+    run_id = a_run(database, folder="/repos/x")
+    site.started()
+
+    found = pidispatch("explain", str(run_id), "--json").document
+    said = pidispatch("explain", str(run_id)).out
+
+    assert list(found) == ["run", "answer", "gates", "waits_for", "attempts"]
+    assert [list(line) for line in found["gates"]] == [GATE] * 10
+    assert set(verdicts(found).values()) == {"passed"}
+    assert (found["answer"]["kind"], found["waits_for"]) == ("admitted", None)
+    lines = said.splitlines()
+    assert lines[0] == f"{name_of(database, run_id)}: running"
+    assert lines[1].startswith("last looked at 2")
+    assert [line.split()[0] for line in lines[4:] if line] == [
+        "settings", "image", "provider", "folder", "pause-windows", "run-cap", "pause", "slots", "host-capacity",
+        "runs", "attempt",
+    ]  # fmt: skip
+    for words in (
+        "sha256:1",
+        "openai-completions, a key",
+        "owned by user 1000",
+        "0 in folder:/repos/x, 0 of 1 in inode:h1:1:",
+        "3 of 3 free on h1",
+        "runs a day     passed   1 of 25, 1 of it this run's: ok",
+        "attempt 1 on h1 never got its go",
+    ):
+        assert words in said
+
+
+def test_a_run_refused_by_a_cap_shows_the_window_that_was_full(pidispatch, database):
+    a_host(database)
+    a_run(database)
+    try_next(database, some_caps(daily=1))
+    refused = a_run(database)
+    try_next(database, some_caps(daily=1))
+
+    found = pidispatch("explain", str(refused), "--json").document
+    said = pidispatch("explain", str(refused)).out
+
+    assert verdicts(found) | {"window": "stopped here", "host-capacity": "passed"} == verdicts(found)
+    assert "refused, over-budget day-cap" in said
+    assert "stopped here  over-budget day-cap: 2 of 1, 1 of it this run's: over" in said
+    assert said.splitlines()[-1].startswith("ended 2")
+
+
+def test_a_refused_run_shows_the_gate_that_stopped_it(pidispatch, database, site):
+    run_id = a_run(database)
+    site.images.facts_by_tag = {}
+    site.gate.admit()
+
+    found = pidispatch("explain", str(run_id), "--json").document
+    said = pidispatch("explain", str(run_id)).out
+
+    assert list(verdicts(found).values()) == ["passed", "stopped here", *["not reached"] * 8]
+    assert "image          stopped here  job-image-missing" in said
+    assert "policy: job-image-missing" in said.splitlines()[-1]
+
+
+def test_a_deferred_run_says_what_it_waits_for_now(pidispatch, database, site):
+    run_id = a_run(database)
+    site.doors.down = True
+    site.gate.admit()
+
+    found = pidispatch("explain", str(run_id), "--json").document
+    said = pidispatch("explain", str(run_id)).out
+
+    assert found["waits_for"]["word"] == "gateway-unreachable"
+    assert found["waits_for"]["place"] == 1
+    assert verdicts(found)["provider"] == "stopped here"
+    assert "waits until 2" in said
+    assert "gateway-unreachable; place 1 in line" in said
+
+
+def test_a_run_that_nobody_looked_at_says_what_it_waits_for(pidispatch, database):
+    run_id = a_run(database, folder="/repos/x")
+    said = pidispatch("explain", str(run_id)).out
+    assert "nobody has looked at it yet\nwaits for a worker on h1: start `pidispatch up`" in said
+    assert said.count("not reached") == 10
+
+    a_host(database, capacity=1)
+    assert "waits for its turn, nothing holds it back; place 1" in pidispatch("explain", str(run_id)).out
+
+    try_next(database)
+    second = a_run(database, folder="/repos/y")
+    third = a_run(database, folder="/repos/x")
+    assert (
+        "waits for room on h1: 1 of 1 are running; place 1 in line" in pidispatch("explain", str(second)).out
+    )
+    behind = f"waits for its folder, in which {name_of(database, run_id)} is at work; place 2 in line"
+    assert behind in pidispatch("explain", str(third)).out
+
+    pidispatch("pause", "--scope", "folder:/repos/y")
+    assert "paused is folder:/repos/y; place" in pidispatch("explain", str(second)).out
+    pidispatch("pause")
+    assert "everything is paused since 2" in pidispatch("explain", str(second)).out
+
+
+def test_the_attempts_and_the_end_are_one_line_each(pidispatch, database):
+    run_id = a_run(database)
+    claim = begin(database)
+    call(database, claim)
+    end(database, claim, FAILED, code=1)
+
+    lines = pidispatch("explain", str(run_id)).out.splitlines()
+
+    assert lines[-2] == "attempt 1 on h1 got its go, failed infra agent-died, exit code 1"
+    assert lines[-1].endswith("failed: infra (agent-died), 110 (100 in, 10 out) in 1 call")
+
+
+def test_explaining_a_run_needs_no_policy(pidispatch, database, monkeypatch):
+    def broken(_):
+        raise AssertionError("asked for the policy")
+
+    run_id = a_run(database)
+    monkeypatch.setattr(FilePolicies, "current", broken)
+
+    assert pidispatch("explain", str(run_id)).code == 0
