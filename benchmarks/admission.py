@@ -170,7 +170,9 @@ def report(made: list[Place]) -> int:
     ratios: list[float] = []
     for place in made:
         print(f"\n{place.rows} rows in runs: a second (median of rounds), ms")
-        print(f"{'processes':>10}{'floor':>9}{'ours':>9}{'ratio':>8}{'floor p99':>11}{'ours p99':>10}{'ours p50':>10}")
+        print(
+            f"{'processes':>10}{'floor':>9}{'ours':>9}{'ratio':>8}{'floor p99':>11}{'ours p99':>10}{'ours p50':>10}"
+        )
         for processes in PROCESSES:
             floor, ours = place.cells["floor", processes], place.cells["ours", processes]
             ratios.append(ours.rate / floor.rate)
@@ -181,11 +183,22 @@ def report(made: list[Place]) -> int:
             )
     small, large = made[0], made[-1]
     growth = [large.cells["ours", n].p99 / small.cells["ours", n].p99 for n in PROCESSES]
-    print("\np99 with more rows / with few: " + ", ".join(f"{n}: {g:.2f}" for n, g in zip(PROCESSES, growth, strict=True)))
+    print(
+        "\np99 with more rows / with few: "
+        + ", ".join(f"{n}: {g:.2f}" for n, g in zip(PROCESSES, growth, strict=True))
+    )
     worst, grown = min(ratios), statistics.median(growth)
     ok = worst >= TARGET_RATIO and grown <= TARGET_P99
-    print(f"target: every ratio >= {TARGET_RATIO} ({worst:.2f}), p99 grows <= {TARGET_P99} (median {grown:.2f})")
-    line = {"name": "admission", "value": round(worst, 3), "unit": "x floor", "target": TARGET_RATIO, "ok": ok}
+    print(
+        f"target: every ratio >= {TARGET_RATIO} ({worst:.2f}), p99 grows <= {TARGET_P99} (median {grown:.2f})"
+    )
+    line = {
+        "name": "admission",
+        "value": round(worst, 3),
+        "unit": "x floor",
+        "target": TARGET_RATIO,
+        "ok": ok,
+    }
     print(json.dumps(line))
     return 0 if ok else 1
 

@@ -38,7 +38,11 @@ def serve(pipe: Connection, url: str, caps: tuple[Cap, ...], number: int) -> Non
                 order: Order = pipe.recv()
             except EOFError:
                 break
-            act = (lambda: admit_one(admissions, caps)) if order.side == "ours" else lambda: count_bare(bare, windows)
+            act = (
+                (lambda: admit_one(admissions, caps))
+                if order.side == "ours"
+                else lambda: count_bare(bare, windows)
+            )
             pipe.send(timed(act, order.times))
     database.close()
 

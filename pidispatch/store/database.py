@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 
+import psycopg
 from sqlalchemy import Connection, Engine, create_engine, make_url, text
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 
@@ -35,6 +36,8 @@ class Database:
                 yield connection
         except (OperationalError, InterfaceError) as error:
             raise DatabaseUnavailable(_first_line(error)) from error
+        except (psycopg.OperationalError, psycopg.InterfaceError) as error:  # of a pipeline, past SQLAlchemy
+            raise DatabaseUnavailable(str(error).strip().partition("\n")[0]) from error
         except DBAPIError as error:
             if error.connection_invalidated:
                 raise DatabaseUnavailable(_first_line(error)) from error

@@ -183,7 +183,9 @@ class LedgerMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.occupants(container="", went=False))
     @rule(data=st.data())
     def box_and_go(self, data):
-        self.box(data.draw(st.sampled_from(self.occupants(container="", went=False))), go=data.draw(st.booleans()))
+        self.box(
+            data.draw(st.sampled_from(self.occupants(container="", went=False))), go=data.draw(st.booleans())
+        )
 
     def box(self, run, *, go):
         job = self.runs.preparing(run.claim)
