@@ -1,9 +1,9 @@
 """A database with many ended runs, and waiting ones as they are asked for."""
 
+from sides.admitting import HOST
 from sqlalchemy import text
 
 from pidispatch.store.database import Database
-from sides.admitting import HOST
 
 SCOPES = 200
 SETUP = """
