@@ -50,17 +50,29 @@ class PostgresAdmissions:
 
     def admit(self, run: Waiting, ready: Ready) -> Answer:
         """Three round trips: what may hold the run back; the host and its windows; the claim and the commit."""
+        answer = self._admit(run, ready)
+        if answer is None:
+            with self._database.transaction() as connection:
+                connection.execute(
+                    ADD_SCOPES, {"keys": scope_keys(run.scope, ready), "mutex": ready.mutex}
+                )
+            answer = self._admit(run, ready)
+        return answer or Passed()
+
+    def _admit(self, run: Waiting, ready: Ready) -> Answer | None:
+        """None when a scope has no row yet: it is made before, as locks are only ever taken in their order."""
         keys = scope_keys(run.scope, ready)
         with self._database.transaction() as connection:
-            locked, _, everything, scopes = together(
+            locked, everything, scopes = together(
                 connection,
                 (LOCK_RUN, {"id": run.run_id, "epoch": run.epoch}),
-                (ADD_SCOPES, {"keys": keys, "mutex": ready.mutex}),
                 (LOCK_EVERYTHING, {}),
                 (LOCK_SCOPES, {"keys": keys}),
             )
             if not locked:
                 return Passed()
+            if len(scopes) < len(keys):
+                return None
             seen = dict(ready.facts)
             held_back = _paused(connection, run, ready, seen, [*everything, *scopes])
             held_back = held_back or _busy(connection, run, ready, seen, scopes)
