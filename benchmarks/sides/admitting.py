@@ -69,13 +69,13 @@ def admit_one(admissions: PostgresAdmissions, caps: tuple[Cap, ...]) -> None:
         run = admissions.next_due(passed)
         if run is None:
             raise RuntimeError("nothing waits any more")
-        answer = admissions.admit(run, ready(run.run_id, caps))
+        answer = admissions.admit(run, ready(int(run.public_id.rsplit("-", 1)[-1]), caps))
         if isinstance(answer, Admitted):
             return
         passed.append(run.run_id)
 
 
-def ready(run_id: int, caps: tuple[Cap, ...]) -> Ready:
+def ready(number: int, caps: tuple[Cap, ...]) -> Ready:
     return Ready(
         provider="scripted",
         model="happy",
@@ -84,7 +84,7 @@ def ready(run_id: int, caps: tuple[Cap, ...]) -> Ready:
         engine_id="engine",
         max_turns=30,
         max_tokens=None,
-        mutex=f"inode:{HOST}:1:{run_id}",
+        mutex=f"inode:{HOST}:{number}",
         caps=caps,
         capacity=1_000_000,
         concurrent={},

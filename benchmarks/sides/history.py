@@ -5,10 +5,11 @@ from sqlalchemy import text
 
 from pidispatch.store.database import Database
 
-SCOPES = 200
+SCOPES, FOLDERS = 200, 1000
 SETUP = """
 INSERT INTO hosts (name, capacity) VALUES (:host, 1000000);
 INSERT INTO scopes (key) SELECT 'folder:' || n FROM generate_series(0, :scopes - 1) AS n;
+INSERT INTO scopes (key, "limit") SELECT 'inode:bench:' || n, 1 FROM generate_series(0, :folders - 1) AS n;
 INSERT INTO spend_windows (scope, unit, period, starts_on)
 SELECT '*', 'runs', 'day', (now() AT TIME ZONE 'UTC')::date - n FROM generate_series(0, 364) AS n;
 INSERT INTO spend_windows (scope, unit, period, starts_on)
@@ -35,8 +36,9 @@ SELECT added.id, w.id, 'settled', 1, 1, now() FROM added JOIN spend_windows w
 """
 WAITING = """
 WITH added AS (
-  INSERT INTO runs (public_id, target, scope, pinned_host, trigger_type)
-  SELECT :name || n, 'local:x', 'folder:' || n % :scopes, :host, 'cli' FROM generate_series(1, :runs) AS n RETURNING id)
+  INSERT INTO runs (public_id, target, scope, mutex, pinned_host, trigger_type)
+  SELECT :name || n, 'local:x', 'folder:' || n % :scopes, 'inode:bench:' || n % :folders, :host, 'cli'
+  FROM generate_series(1, :runs) AS n RETURNING id)
 INSERT INTO run_payloads (run_id, folder, folder_given, task, task_bytes, event)
 SELECT id, '/repos/x', '/repos/x', 'work', 4, '{}' FROM added
 """
@@ -55,19 +57,19 @@ WHERE w.starts_on > current_date - 8
 
 def fill(database: Database, runs: int) -> None:
     """`runs` ended runs over a year, with their attempts and reservations, as a database that has lived."""
-    asked = {"host": HOST, "scopes": SCOPES, "runs": runs}
+    asked = {"host": HOST, "scopes": SCOPES, "folders": FOLDERS, "runs": runs}
     with database.transaction() as connection:
         for statement in SETUP.split(";"):
             used = {key: value for key, value in asked.items() if f":{key}" in statement}
             connection.execute(text(statement), used)
-        connection.execute(text(ENDED), asked)
+        connection.execute(text(ENDED), {key: asked[key] for key in ("host", "scopes", "runs")})
     end_all(database)
     tidy(database)
 
 
 def wait(database: Database, runs: int, name: str) -> None:
     with database.transaction() as connection:
-        connection.execute(text(WAITING), {"host": HOST, "scopes": SCOPES, "runs": runs, "name": name})
+        connection.execute(text(WAITING), {"host": HOST, "scopes": SCOPES, "folders": FOLDERS, "runs": runs, "name": name})
 
 
 def end_all(database: Database) -> None:

@@ -21,7 +21,7 @@ from pidispatch.store.admissionsql import (
     LOCK_EVERYTHING,
     LOCK_HOST,
     LOCK_RUN,
-    LOCK_SCOPES,
+    LOCK_RUN_AND_SCOPES,
     REFUSE,
     SAVE,
     SET_BOUND,
@@ -50,23 +50,29 @@ class PostgresAdmissions:
 
     def admit(self, run: Waiting, ready: Ready) -> Answer:
         """Three round trips: what may hold the run back; the host and its windows; the claim and the commit."""
+        answer = self._admit(run, ready)
+        if answer is None:
+            with self._database.transaction() as connection:
+                connection.execute(ADD_SCOPES, {"keys": scope_keys(run.scope, ready), "mutex": ready.mutex})
+            answer = self._admit(run, ready)
+        return answer or Passed()
+
+    def _admit(self, run: Waiting, ready: Ready) -> Answer | None:
+        """None when a scope has no row yet: it is made before, as locks are only ever taken in their order."""
         keys = scope_keys(run.scope, ready)
         with self._database.transaction() as connection:
-            locked, _, everything, scopes = together(
-                connection,
-                (LOCK_RUN, {"id": run.run_id, "epoch": run.epoch}),
-                (ADD_SCOPES, {"keys": keys, "mutex": ready.mutex}),
-                (LOCK_EVERYTHING, {}),
-                (LOCK_SCOPES, {"keys": keys}),
-            )
-            if not locked:
+            asked = {"id": run.run_id, "epoch": run.epoch, "keys": keys}
+            everything, scopes = together(connection, (LOCK_EVERYTHING, {}), (LOCK_RUN_AND_SCOPES, asked))
+            if not scopes:
                 return Passed()
+            if len(scopes) < len(keys):
+                return None
             seen = dict(ready.facts)
             held_back = _paused(connection, run, ready, seen, [*everything, *scopes])
             held_back = held_back or _busy(connection, run, ready, seen, scopes)
             if held_back is not None:
                 return held_back
-            return self._take_place(connection, run, ready, seen, paid=locked[0].reserved)
+            return self._take_place(connection, run, ready, seen, paid=scopes[0].paid)
 
     def defer(self, run: Waiting, *, cause: str, until: datetime, facts: Facts) -> None:
         with self._database.transaction() as connection:

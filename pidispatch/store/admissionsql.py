@@ -22,16 +22,22 @@ FROM chosen JOIN runs r ON r.id = chosen.id JOIN run_payloads p ON p.run_id = r.
 """).bindparams(bindparam("passed", type_=ARRAY(BigInteger)))  # noqa: S608 - fixed words
 
 LOCK_RUN = text("""
-SELECT r.id, EXISTS (SELECT 1 FROM reservations v WHERE v.run_id = r.id AND v.state = 'held') AS reserved
-FROM runs r WHERE r.id = :id AND r.epoch = :epoch AND r.state IN ('queued', 'deferred') FOR NO KEY UPDATE SKIP LOCKED
+SELECT r.id FROM runs r
+WHERE r.id = :id AND r.epoch = :epoch AND r.state IN ('queued', 'deferred') FOR NO KEY UPDATE SKIP LOCKED
 """)
 ADD_SCOPES = text("""
 INSERT INTO scopes (key, "limit") SELECT key, CASE WHEN key = :mutex THEN 1 END FROM unnest(:keys) AS asked (key)
 ORDER BY key ON CONFLICT (key) DO NOTHING
 """).bindparams(bindparam("keys", type_=ARRAY(Text)), bindparam("mutex", type_=Text))
 LOCK_EVERYTHING = text("SELECT key, paused_at FROM scopes WHERE key = '*' FOR SHARE")
-LOCK_SCOPES = text("""
-SELECT key, occupied, "limit", paused_at FROM scopes WHERE key = ANY(:keys) ORDER BY key FOR NO KEY UPDATE
+# The run first; without it no scope is waited for.
+LOCK_RUN_AND_SCOPES = text("""
+WITH mine AS MATERIALIZED (
+  SELECT EXISTS (SELECT 1 FROM reservations v WHERE v.run_id = r.id AND v.state = 'held') AS paid
+  FROM runs r WHERE r.id = :id AND r.epoch = :epoch AND r.state IN ('queued', 'deferred')
+  FOR NO KEY UPDATE OF r SKIP LOCKED)
+SELECT s.key, s.occupied, s."limit", s.paused_at, (SELECT paid FROM mine) AS paid
+FROM scopes s WHERE s.key = ANY(:keys) AND EXISTS (SELECT 1 FROM mine) ORDER BY s.key FOR NO KEY UPDATE OF s
 """).bindparams(bindparam("keys", type_=ARRAY(Text)))
 BLOCKER = text(f"""
 SELECT id FROM runs WHERE :key IN (mutex, scope, 'project:' || project) AND state IN ({OCCUPYING_SQL})
