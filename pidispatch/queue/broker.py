@@ -32,12 +32,12 @@ class WokenBroker(RedisBroker):
         return enqueued
 
 
-def make_client(url: str) -> redis.Redis:
+def make_client(url: str, *, timeout: float = SOCKET_TIMEOUT) -> redis.Redis:
     """A client that sends each command once: a retry after a lost reply would ring a bell twice."""
     client: redis.Redis = redis.Redis.from_url(
         url,
-        socket_timeout=SOCKET_TIMEOUT,
-        socket_connect_timeout=5,
+        socket_timeout=timeout,
+        socket_connect_timeout=min(5, timeout),
         retry=Retry(NoBackoff(), 0),
         health_check_interval=30,
     )
@@ -68,9 +68,9 @@ def check_redis(url: str) -> list[str]:
     return problems
 
 
-def redis_facts(url: str) -> RedisFacts:
-    """Whether it evicts, and whether it keeps a file. Raises QueueUnavailable when it does not answer."""
-    client = make_client(url)
+def redis_facts(url: str, *, timeout: float = SOCKET_TIMEOUT) -> RedisFacts:
+    """Whether it evicts, and whether it keeps a file. Raises QueueUnavailable when it does not answer in time."""
+    client = make_client(url, timeout=timeout)
     try:
         memory = client.info("memory")
         persistence = client.info("persistence")
