@@ -41,6 +41,10 @@ class Monitor:
         """Serve both pages until `stop`, where the settings name an address."""
         if self._settings.health is not None:
             serve(self._settings.health, {"/healthz": self.healthz, "/metrics": self.metrics}, stop)
+            self.close()
+
+    def close(self) -> None:
+        self._database.close()
 
     def look(self) -> Look:
         health = health_of(self._settings, self._database, self._redis_url)

@@ -29,7 +29,7 @@ def exposition(gauges: Iterable[Gauge]) -> bytes:
     return generate_latest(registry)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # the registry keeps it by identity
 class _Fixed(Collector):
     gauges: tuple[Gauge, ...]
 

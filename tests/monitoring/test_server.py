@@ -1,7 +1,6 @@
 """One process of a host answers on the address; the next takes over when it ends."""
 
 import http.client
-import os
 import socket
 import stat
 import threading
@@ -133,7 +132,7 @@ def test_a_dead_process_s_socket_is_replaced_and_only_its_owner_may_ask(short_di
 
     with serving(address, "one"):
         until(lambda: ask(address) == (200, b"one"))
-        assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert not path.exists()
 
 
