@@ -169,7 +169,7 @@ def _redis(redis: RedisFacts | None) -> Iterator[Fault]:
     if redis is None:
         return
     if redis.problem is not None:
-        way_out = "start Redis, or mend REDIS_URL; until then runs start late, at the reconciler's pace or not at all"
+        way_out = "start Redis, or mend REDIS_URL; until then nothing new starts, and runs still end"
         yield Fault(Word.REDIS_SILENT, redis.problem, way_out)
         return
     if redis.policy != "noeviction":

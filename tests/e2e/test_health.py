@@ -1,85 +1,85 @@
 """A running installation answers for its health, and turns red when something is wrong with it."""
 
+import http.client
 import json
 import os
 import signal
 import socket
-import urllib.error
-import urllib.request
 
 import psutil
 import pytest
 
-from tests.e2e.installation import eventually
+from tests.e2e.installation import Installation, eventually
 
 pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("e2e")]
 
 
-def ask(address, page):
+def ask(installation: Installation, page: str) -> tuple[int, str]:
+    connection = http.client.HTTPConnection("health", timeout=20)
+    connection.sock = socket.socket(socket.AF_UNIX)
+    connection.sock.settimeout(20)
     try:
-        with urllib.request.urlopen(f"http://{address}{page}", timeout=20) as answer:
-            return answer.status, answer.read().decode()
-    except urllib.error.HTTPError as refused:
-        with refused:
-            return refused.code, refused.read().decode()
-    except OSError:
+        connection.sock.connect(str(installation.health))
+        connection.request("GET", page)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+    except OSError:  # nobody has taken the address yet
         return 0, ""
+    finally:
+        connection.close()
 
 
-def words(body):
-    return [fault["word"] for fault in json.loads(body)["faults"]]
+def words(installation: Installation) -> list[str]:
+    return [fault["word"] for fault in json.loads(ask(installation, "/healthz")[1])["faults"]]
 
 
-@pytest.fixture
-def address(fresh):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
-    fresh.environment["PIDISPATCH_HEALTH"] = address
-    fresh.start()
-    eventually(lambda: ask(address, "/healthz")[0] == 200, "it is well")
-    return address
+def is_well(installation: Installation) -> None:
+    eventually(lambda: ask(installation, "/healthz")[0] == 200, "it is well")
 
 
-def test_it_is_well_until_its_schema_is_another_s_and_then_again(fresh, address):
-    status, metrics = ask(address, "/metrics")
+def test_it_is_well_while_runs_start_and_end(installation: Installation) -> None:
+    is_well(installation)
+    assert installation.run(installation.repository("health"))["outcome"] == "completed"
+
+    status, metrics = ask(installation, "/metrics")
+
     assert status == 200
     assert "pidispatch_healthy 1.0\n" in metrics
     assert 'pidispatch_window_cap_runs{period="day",scope="*"} 1000.0' in metrics
-    assert fresh.pidispatch("status", "--check").returncode == 0
-    found = fresh.one("UPDATE alembic_version SET version_num = '9999' RETURNING version_num")
-    assert found == {"version_num": "9999"}
-
-    eventually(lambda: ask(address, "/healthz")[0] == 503, "another schema is red")
-
-    assert words(ask(address, "/healthz")[1]) == ["schema-differs"]
-    wanted = fresh.pidispatch("db", "check", check=False).stdout.rpartition("needs ")[2].strip()
-    fresh.one("UPDATE alembic_version SET version_num = :wanted RETURNING version_num", wanted=wanted)
-    eventually(lambda: ask(address, "/healthz")[0] == 200, "it is well again")
+    assert 'pidispatch_runs_ended_today{outcome="completed",reason="completed"}' in metrics
+    assert installation.pidispatch("status", "--check").returncode == 0
 
 
-def test_a_gateway_that_hangs_is_red_and_holds_up_no_answer(fresh, address):
-    (gateway,) = [each for each in fresh.processes() if "pidispatch.entrypoints.gateway" in _arguments(each)]
+def test_another_schema_is_red_until_it_is_ours_again(installation: Installation) -> None:
+    is_well(installation)
+    ours = installation.one("SELECT version_num FROM alembic_version")["version_num"]
+    installation.one("UPDATE alembic_version SET version_num = '9999' RETURNING 1")
+    try:
+        eventually(lambda: ask(installation, "/healthz")[0] == 503, "another schema is red")
+        assert words(installation) == ["schema-differs"]
+    finally:
+        installation.one("UPDATE alembic_version SET version_num = :ours RETURNING 1", ours=ours)
+    is_well(installation)
+
+
+def test_a_gateway_that_hangs_is_red_and_holds_up_no_answer(installation: Installation) -> None:
+    is_well(installation)
+    (gateway,) = [
+        each for each in installation.processes() if "pidispatch.entrypoints.gateway" in _arguments(each)
+    ]
     os.kill(gateway.pid, signal.SIGSTOP)
     try:
-        eventually(lambda: ask(address, "/healthz")[0] == 503, "a gateway that hangs is red")
-        assert words(ask(address, "/healthz")[1]) == ["gateway-silent"]
+        eventually(lambda: ask(installation, "/healthz")[0] == 503, "a gateway that hangs is red")
+        assert words(installation) == ["gateway-silent"]
+        said = installation.pidispatch("status", "--check", check=False)
+        assert said.returncode == 1
+        assert "red: gateway-silent: " in said.stdout
     finally:
         os.kill(gateway.pid, signal.SIGCONT)
-    eventually(lambda: ask(address, "/healthz")[0] == 200, "it is well again")
+    is_well(installation)
 
 
-def test_a_run_that_starts_in_time_leaves_it_well(fresh, address):
-    assert fresh.run(fresh.repository())["outcome"] == "completed"
-
-    status, metrics = ask(address, "/metrics")
-
-    assert status == 200
-    assert ask(address, "/healthz")[0] == 200
-    assert 'pidispatch_window_used_runs{period="day",scope="*"} 1.0' in metrics
-
-
-def _arguments(process):
+def _arguments(process: psutil.Process) -> list[str]:
     try:
         return process.cmdline()
     except psutil.Error:
