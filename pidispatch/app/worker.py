@@ -11,7 +11,8 @@ import structlog
 
 from pidispatch import __version__
 from pidispatch.admit import AdmissionGate
-from pidispatch.app.places import addresses
+from pidispatch.app.monitor import Monitor
+from pidispatch.app.places import Addresses, addresses
 from pidispatch.app.policy import FilePolicies
 from pidispatch.config import Settings, without_effect
 from pidispatch.errors import EngineUnavailable
@@ -51,8 +52,8 @@ class Adapters:
     """The outside of one worker process, opened once."""
 
     settings: Settings
+    where: Addresses
     database: Database
-    broker_url: str
     worker: str
     engine: Engine = field(default_factory=Engine)
 
@@ -98,7 +99,7 @@ def build_worker(settings: Settings) -> WorkerApp:
     for problem in check_redis(where.redis):
         log.warning("redis_is_not_durable", problem=problem)
     worker = f"{settings.worker_name}:{os.getpid()}:{secrets.token_hex(2)}"
-    adapters = Adapters(settings, database, where.redis, worker)
+    adapters = Adapters(settings, where, database, worker)
     adapters.files.check()
     adapters.policies.load()
     if idle := without_effect(settings.sources):
@@ -121,7 +122,7 @@ def _joined(adapters: Adapters, installation: str) -> WorkerApp:
     beside = BesideTheWorker()
     gate = _gate(adapters)
     broker = make_broker(
-        adapters.broker_url,
+        adapters.where.redis,
         middleware=[PrefetchThreads(), WarmThreads(gate.warm), beside, Admission(gate)],
     )
     bell = RedisBell(broker)
@@ -143,6 +144,7 @@ def _joined(adapters: Adapters, installation: str) -> WorkerApp:
     beside.add(lambda stop: reconciler.run(stop, wake), wake=wake)
     beside.add(lambda stop: watch_deaths(adapters.boxes, installation, stop, wake))
     beside.add(lambda stop: beat(adapters.hosts, adapters.worker, stop))
+    beside.add(Monitor(adapters.settings, adapters.where).run)
     beside.at_end(lambda: adapters.hosts.leave(adapters.worker))
     return WorkerApp(
         host=adapters.host,
