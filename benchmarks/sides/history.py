@@ -69,7 +69,9 @@ def fill(database: Database, runs: int) -> None:
 
 def wait(database: Database, runs: int, name: str) -> None:
     with database.transaction() as connection:
-        connection.execute(text(WAITING), {"host": HOST, "scopes": SCOPES, "folders": FOLDERS, "runs": runs, "name": name})
+        connection.execute(
+            text(WAITING), {"host": HOST, "scopes": SCOPES, "folders": FOLDERS, "runs": runs, "name": name}
+        )
 
 
 def end_all(database: Database) -> None:

@@ -24,7 +24,7 @@ from pidispatch.store.budget import BudgetRecord, BudgetWindow
 from pidispatch.store.database import Database
 from pidispatch.store.history import NoSuchRun, RunRecord
 from pidispatch.store.rundetail import AttemptRecord, RunDetail
-from pidispatch.store.standing import QueueStatus
+from pidispatch.store.standing import HostRecord, QueueStatus
 from pidispatch.store.surroundings import surroundings
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "BudgetRecord",
     "BudgetWindow",
     "Explanation",
+    "HostRecord",
     "NoSuchRun",
     "PolicyUnreadable",
     "QueueStatus",

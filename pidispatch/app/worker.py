@@ -6,6 +6,7 @@ import threading
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import assert_never
 
 import structlog
 
@@ -14,7 +15,7 @@ from pidispatch.admit import AdmissionGate
 from pidispatch.app.monitor import Monitor
 from pidispatch.app.places import Addresses, addresses
 from pidispatch.app.policy import FilePolicies
-from pidispatch.config import Settings, without_effect
+from pidispatch.config import AtSigterm, Settings, without_effect
 from pidispatch.errors import EngineUnavailable
 from pidispatch.execute.cleanup import Cleanup
 from pidispatch.execute.finish import Finisher
@@ -26,6 +27,7 @@ from pidispatch.queue.admission import Admission
 from pidispatch.queue.bells import RedisBell
 from pidispatch.queue.broker import WokenBroker, check_redis, make_broker
 from pidispatch.queue.prefetch import PrefetchThreads
+from pidispatch.queue.shutdown import PromptShutdown
 from pidispatch.queue.threads import BesideTheWorker
 from pidispatch.queue.warm import WarmThreads
 from pidispatch.runtime.docker import DockerBoxes
@@ -41,6 +43,7 @@ from pidispatch.store.database import Database
 from pidispatch.store.endings import PostgresEndings
 from pidispatch.store.hosts import PostgresHosts
 from pidispatch.store.runs import PostgresRuns
+from pidispatch.upkeep.leaving import STOP_SECONDS, Leaving
 from pidispatch.upkeep.orphans import Orphans
 from pidispatch.upkeep.reconciler import Reconciler, beat, watch_deaths
 
@@ -83,12 +86,13 @@ class Adapters:
 
 @dataclass(frozen=True)
 class WorkerApp:
-    """What `actors` needs: the broker to declare actors on, and what they do."""
+    """What `actors` needs: the broker to declare actors on, and what they do; `wake` makes its reconciler look."""
 
     host: str
     broker: WokenBroker
     launcher: Launcher
     finisher: Finisher
+    wake: threading.Event
 
 
 def build_worker(settings: Settings) -> WorkerApp:
@@ -121,9 +125,11 @@ def build_worker(settings: Settings) -> WorkerApp:
 def _joined(adapters: Adapters, installation: str) -> WorkerApp:
     beside = BesideTheWorker()
     gate = _gate(adapters)
+    admission = Admission(gate)
+    shutdown = PromptShutdown(close=admission.close, begin=beside.begin_to_end, wait=_leaving(adapters))
     broker = make_broker(
         adapters.where.redis,
-        middleware=[PrefetchThreads(), WarmThreads(gate.warm), beside, Admission(gate)],
+        middleware=[shutdown, PrefetchThreads(), WarmThreads(gate.warm), beside, admission],
     )
     bell = RedisBell(broker)
     cleanup = Cleanup(boxes=adapters.boxes, doors=adapters.doors, files=adapters.files, bell=bell)
@@ -142,7 +148,7 @@ def _joined(adapters: Adapters, installation: str) -> WorkerApp:
     reconciler = _reconciler(adapters, installation, finisher, bell)
     wake = threading.Event()
     beside.add(lambda stop: reconciler.run(stop, wake), wake=wake)
-    beside.add(lambda stop: watch_deaths(adapters.boxes, installation, stop, wake))
+    beside.add(lambda stop: watch_deaths(adapters.boxes, installation, stop, wake), awaited=False)
     beside.add(lambda stop: beat(adapters.hosts, adapters.worker, stop))
     beside.add(Monitor(adapters.settings, adapters.where).run)
     beside.at_end(lambda: adapters.hosts.leave(adapters.worker))
@@ -151,7 +157,22 @@ def _joined(adapters: Adapters, installation: str) -> WorkerApp:
         broker=broker,
         launcher=_launcher(adapters, installation, cleanup),
         finisher=finisher,
+        wake=wake,
     )
+
+
+def _leaving(adapters: Adapters) -> Leaving | None:
+    """What SIGTERM waits for: nothing by default, since runs go on without a worker."""
+    match adapters.settings.at_sigterm:
+        case AtSigterm.LEAVE_RUNS:
+            return None
+        case AtSigterm.DRAIN:
+            stop, within = False, None
+        case AtSigterm.STOP_RUNS:
+            stop, within = True, STOP_SECONDS
+        case _ as never:
+            assert_never(never)
+    return Leaving(adapters.runs, host=adapters.host, worker=adapters.worker, stop=stop, within=within)
 
 
 def _gate(adapters: Adapters) -> AdmissionGate:

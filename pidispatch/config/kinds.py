@@ -1,5 +1,6 @@
 """Name the kinds of value a setting can have, each with the grammar of its text."""
 
+from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -46,3 +47,21 @@ Password = Annotated[SecretStr | None, BeforeValidator(urls.valkey_password), Ma
 
 BaseUrl = Annotated[str, BeforeValidator(urls.base_url)]
 Api = Annotated[str, BeforeValidator(provider_api)]
+
+
+class AtSigterm(StrEnum):
+    """What a worker does with this host's runs when it is asked to end."""
+
+    LEAVE_RUNS = "leave-runs"
+    DRAIN = "drain"
+    STOP_RUNS = "stop-runs"
+
+
+def _at_sigterm(text: str) -> AtSigterm:
+    try:
+        return AtSigterm(text)
+    except ValueError:
+        raise grammar.Unwanted(" or ".join(AtSigterm)) from None
+
+
+Departure = Annotated[AtSigterm, BeforeValidator(_at_sigterm)]

@@ -10,12 +10,14 @@ from pidispatch.config import urls
 from pidispatch.config.grammar import GIBIBYTE, MEBIBYTE
 from pidispatch.config.kinds import (
     Api,
+    AtSigterm,
     BaseUrl,
     Bytes,
     Count,
     Cpus,
     DatabaseUrl,
     Days,
+    Departure,
     Directory,
     Dollars,
     ExistingDirectory,
@@ -40,6 +42,8 @@ from pidispatch.config.kinds import (
 )
 from pidispatch.config.marks import Mark
 from pidispatch.config.sources import Source
+
+AT_SIGTERM = "PIDISPATCH_AT_SIGTERM"
 
 
 class Settings(BaseSettings):
@@ -77,6 +81,7 @@ class Settings(BaseSettings):
     weekly_cost_micros: Dollars = Field(None, alias="PI_WEEKLY_COST_USD")
     monthly_cost_micros: Dollars = Field(None, alias="PI_MONTHLY_COST_USD")
     job_timeout: Timeout = Field(1800, alias="PIDISPATCH_JOB_TIMEOUT")
+    at_sigterm: Departure = Field(AtSigterm.LEAVE_RUNS, alias=AT_SIGTERM)
 
     provider: Annotated[Word, Mark.EMPTY_IS_SET] = Field("anthropic", alias="PI_PROVIDER")
     model: Annotated[Word, Mark.EMPTY_IS_SET] = Field(

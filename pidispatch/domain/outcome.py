@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from pidispatch.domain.run import Outcome, Result
 
+OPERATOR_CANCEL = "operator-cancel"
 NO_GO = 97  # the runner's exit code when the gateway gave no go
 MAX_ATTEMPTS = 2  # attempts that got their go
 MAX_STARTS = 4  # attempts of any kind, so that a broken host cannot start one run for ever
@@ -84,7 +85,7 @@ def judge(evidence: Evidence) -> Verdict:
 
 
 def _stopped(stop_reason: str) -> End:
-    reason = "operator-cancel" if stop_reason == "operator-cancel" else "worker-abort"
+    reason = OPERATOR_CANCEL if stop_reason == OPERATOR_CANCEL else "worker-abort"
     why = None if reason == stop_reason else stop_reason
     return End(Outcome.POLICY, reason, why)
 

@@ -37,10 +37,12 @@ UPDATE runs SET state = 'stopping', epoch = epoch + 1, stop_reason = coalesce(st
        state_since = CASE state WHEN 'stopping' THEN state_since ELSE clock_timestamp() END
 WHERE id = :id AND epoch = :epoch AND state IN ('running', 'stopping') RETURNING epoch
 """)
-# A stop is asked for without an epoch: it is true of whatever attempt is current, and moves no state by itself.
+# A stop is asked for without an epoch: it is true of whatever attempt is current. It moves the epoch, so that whoever
+# was about to write another ending finds its claim stale and judges again. An operator's wish goes before any other.
 REQUEST_STOP = text(f"""
-UPDATE runs SET stop_requested_at = clock_timestamp(), stop_reason = :reason
-WHERE id = :id AND state IN ({OCCUPYING_SQL}) AND stop_reason IS NULL
+UPDATE runs SET stop_requested_at = clock_timestamp(), stop_reason = :reason, epoch = epoch + 1
+WHERE id = :id AND state IN ({OCCUPYING_SQL})
+  AND (stop_reason IS NULL OR (:reason = 'operator-cancel' AND stop_reason <> :reason))
 """)  # noqa: S608 - fixed words
 OCCUPANTS = f"""
 SELECT r.id, r.public_id, r.state, r.attempt, r.epoch, a.container_id, r.worker, w.heartbeat_at, r.state_since,

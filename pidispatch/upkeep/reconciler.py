@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from datetime import datetime
 from typing import assert_never
 
@@ -13,6 +13,7 @@ from pidispatch.domain.run import Claim, Occupant
 from pidispatch.errors import EngineUnavailable, PidispatchError, QueueUnavailable, StaleEpoch
 from pidispatch.execute.finish import Finisher
 from pidispatch.ports import Bell, Boxes, BoxState, BoxWatch, Hosts, Occupants, Runs
+from pidispatch.upkeep.hands import Hands
 from pidispatch.upkeep.orphans import Orphans
 
 log = structlog.get_logger(__name__)
@@ -57,7 +58,7 @@ class Reconciler:
         self._sweep = sweep
         self._tidied: datetime | None = None
         self._clock = clock
-        self._pool = ThreadPoolExecutor(4, thread_name_prefix="reconcile")
+        self._hands = Hands(4, "reconcile")
         self._busy: dict[int, Future[None]] = {}
         self._rung: dict[tuple[int, int], datetime] = {}
 
@@ -72,7 +73,7 @@ class Reconciler:
             except Exception:
                 log.exception("reconcile_broke")
             wake.wait(PERIOD)
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._hands.let_go()
 
     def look(self) -> None:
         """One pass. Boxes are listed before rows: a box that is listed had its row before."""
@@ -138,7 +139,7 @@ class Reconciler:
         """In a thread of its own: a stop takes seconds, and one run must not hold up the others."""
         earlier = self._busy.get(run.run_id)
         if earlier is None or earlier.done():
-            self._busy[run.run_id] = self._pool.submit(_logged, run.public_id, work)
+            self._busy[run.run_id] = self._hands.submit(lambda: _logged(run.public_id, work))
 
     def _forget(self, rows: Sequence[Occupant]) -> None:
         live = {run.run_id for run in rows}

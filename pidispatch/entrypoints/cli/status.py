@@ -7,11 +7,11 @@ import typer
 
 from pidispatch.entrypoints.cli.options import AsJson
 from pidispatch.entrypoints.cli.output import cell, out, plain, print_facts, print_json, print_table
-from pidispatch.entrypoints.cli.wording import amount, window_name
+from pidispatch.entrypoints.cli.wording import amount, count_of, window_name
 
 if TYPE_CHECKING:
     from pidispatch.app.health import Health
-    from pidispatch.app.reading import QueueStatus
+    from pidispatch.app.reading import HostRecord, QueueStatus
 
 Check = Annotated[bool, typer.Option("--check", help="End with exit code 1 when something is red.")]
 
@@ -57,6 +57,7 @@ def _print_status(found: "QueueStatus", health: "Health") -> None:
             ("workers", str(workers) if workers else "none: start `pidispatch up` or `pidispatch worker`"),
             ("open model calls", found.held_calls),
             ("health", "ok" if health.ok else f"{len(health.red)} red"),
+            *(("unreachable", _silence(host)) for host in found.hosts if host.unreachable),
         )
     )
     for fault in health.red:
@@ -87,6 +88,11 @@ def _print_status(found: "QueueStatus", health: "Health") -> None:
                 for window in found.windows
             ],
         )
+
+
+def _silence(host: "HostRecord") -> str:
+    runs = count_of(host.unreachable, "run")
+    return f"{runs} on {host.name}, silent since {cell(host.heartbeat_at)}: `pidispatch forget-host` gives them up"
 
 
 def _counts(counts: Mapping[str, int]) -> str:
