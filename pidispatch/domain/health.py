@@ -205,7 +205,7 @@ def _hosts(rows: RowFacts) -> Iterator[Fault]:
                 Word.UNREACHABLE,
                 f"{host.name} holds {host.used} {'run' if host.used == 1 else 'runs'} and no worker of it"
                 f" was heard for {_seconds(rows.at - host.heartbeat_at)}; they keep their slots and money",
-                START_ONE,
+                f"{START_ONE}; `pidispatch forget-host {host.name}` gives up a host that is gone for good",
             )
 
 
