@@ -1,9 +1,9 @@
 """A database with many ended runs, and waiting ones as they are asked for."""
 
+from sides.admitting import HOST
 from sqlalchemy import text
 
 from pidispatch.store.database import Database
-from sides.admitting import HOST
 
 SCOPES, FOLDERS = 200, 1000
 SETUP = """
@@ -69,7 +69,9 @@ def fill(database: Database, runs: int) -> None:
 
 def wait(database: Database, runs: int, name: str) -> None:
     with database.transaction() as connection:
-        connection.execute(text(WAITING), {"host": HOST, "scopes": SCOPES, "folders": FOLDERS, "runs": runs, "name": name})
+        connection.execute(
+            text(WAITING), {"host": HOST, "scopes": SCOPES, "folders": FOLDERS, "runs": runs, "name": name}
+        )
 
 
 def end_all(database: Database) -> None:
