@@ -44,7 +44,7 @@ class PostgresAdmissions:
 
     def next_due(self, passed: Sequence[int]) -> Waiting | None:
         asked = {"host": self._host, "passed": list(passed)}
-        with self._database.transaction() as connection:
+        with self._database.transaction(begun=False) as connection:
             found, _ = together(connection, (CANDIDATES, asked), (ROLLBACK, {}))
         return Waiting(*found[0]) if found else None
 
@@ -60,7 +60,7 @@ class PostgresAdmissions:
     def _admit(self, run: Waiting, ready: Ready) -> Answer | None:
         """None when a scope has no row yet: it is made before, as locks are only ever taken in their order."""
         keys = scope_keys(run.scope, ready)
-        with self._database.transaction() as connection:
+        with self._database.transaction(begun=False) as connection:
             asked = {"id": run.run_id, "epoch": run.epoch, "keys": keys}
             everything, scopes = together(connection, (LOCK_EVERYTHING, {}), (LOCK_RUN_AND_SCOPES, asked))
             if not scopes:
