@@ -31,7 +31,6 @@ Say = Callable[[str], None]
 
 OWN_IMAGE = "pi-job:latest"
 STOP_SECONDS = 60.0
-SHUTDOWN_MS = 500  # for an actor under way; what is cut is fenced, and the next worker goes on with it
 
 
 class UpFailed(PidispatchError):
@@ -144,7 +143,7 @@ def _start_ours(settings: Settings, everything: Mapping[str, str], tree: Tree, d
     tree.add(
         "worker",
         worker_command(processes=1, threads=4),
-        without_keys(everything, settings),
+        without_keys(everything, settings) | {AT_SIGTERM: AtSigterm.LEAVE_RUNS},  # `up` itself decides on runs
         ready=lambda: hosts.has_worker_since(began),
         cwd=settings.home,
     )
@@ -153,9 +152,8 @@ def _start_ours(settings: Settings, everything: Mapping[str, str], tree: Tree, d
 def worker_command(*, processes: int, threads: int) -> list[str]:
     """`--path` is where dramatiq would look for modules: a folder of ours, never the one a person stands in."""
     counts = ["--processes", str(processes), "--threads", str(threads)]
-    ending = ["--worker-shutdown-timeout", str(SHUTDOWN_MS)]
     return [
-        sys.executable, "-m", "dramatiq", "pidispatch.actors", *counts, *ending,
+        sys.executable, "-m", "dramatiq", "pidispatch.actors", *counts,
         "--path", str(shipped.folder("migrations")),
     ]  # fmt: skip
 

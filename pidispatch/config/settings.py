@@ -81,7 +81,7 @@ class Settings(BaseSettings):
     weekly_cost_micros: Dollars = Field(None, alias="PI_WEEKLY_COST_USD")
     monthly_cost_micros: Dollars = Field(None, alias="PI_MONTHLY_COST_USD")
     job_timeout: Timeout = Field(1800, alias="PIDISPATCH_JOB_TIMEOUT")
-    at_sigterm: Departure = Field(AtSigterm.LEAVE_RUNS, alias=AT_SIGTERM)
+    at_sigterm: Departure = Field(AtSigterm.LEAVE_RUNS, alias="PIDISPATCH_AT_SIGTERM")
 
     provider: Annotated[Word, Mark.EMPTY_IS_SET] = Field("anthropic", alias="PI_PROVIDER")
     model: Annotated[Word, Mark.EMPTY_IS_SET] = Field(

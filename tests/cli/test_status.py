@@ -32,7 +32,16 @@ def test_a_program_gets_keys_that_stay(pidispatch, database):
     assert found["causes"] == {"waiting-for-a-worker": 1}
     assert list(found["workers"][0]) == ["id", "host", "pid", "version", "started_at", "heartbeat_at"]
     host = found["hosts"][0]
-    assert list(host) == ["name", "capacity", "used", "workers", "engine_id", "heartbeat_at", "reconciled_at"]
+    assert list(host) == [
+        "name",
+        "capacity",
+        "used",
+        "workers",
+        "engine_id",
+        "heartbeat_at",
+        "reconciled_at",
+        "unreachable",
+    ]
     assert (host["name"], host["capacity"], host["used"], host["workers"]) == ("h1", 3, 1, 1)
     assert found["windows"] == [
         {
