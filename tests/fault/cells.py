@@ -8,14 +8,14 @@ from typing import Any
 
 FILE = Path(__file__).with_name("matrix.toml")
 QUICK = (
-    "worker × preparing",
-    "worker × first-call-in-flight",
-    "master × finishing",
-    "gateway × first-call-in-flight",
-    "gateway × go-given",
-    "redis-wiped × queued-committed",
-    "postgres × door-open",
-    "postgres × ended-not-cleaned",
+    "worker x preparing",
+    "worker x first-call-in-flight",
+    "master x finishing",
+    "gateway x first-call-in-flight",
+    "gateway x go-given",
+    "redis-wiped x queued-committed",
+    "postgres x door-open",
+    "postgres x ended-not-cleaned",
 )
 # One house serves a lane, so lanes may run beside each other.
 LANES = {
@@ -38,7 +38,7 @@ class Cell:
 
     @property
     def name(self) -> str:
-        return f"{self.victim} × {self.step}"
+        return f"{self.victim} x {self.step}"
 
     @property
     def lane(self) -> str:
@@ -57,9 +57,9 @@ def read_matrix(file: Path = FILE) -> Matrix:
     """Every cell of the product is either declared or excluded; a name that is no cell is an error."""
     said: dict[str, Any] = tomllib.loads(file.read_text())
     steps, victims = said["steps"], said["victims"]
-    names = [f"{victim} × {step}" for victim in victims for step in steps]
+    names = [f"{victim} x {step}" for victim in victims for step in steps]
     excluded = {
-        f"{victim} × {step}": rule["reason"]
+        f"{victim} x {step}": rule["reason"]
         for rule in said.get("excluded", [])
         for victim in rule["victims"]
         for step in rule["steps"]
@@ -68,9 +68,9 @@ def read_matrix(file: Path = FILE) -> Matrix:
     if unknown:
         raise ValueError(f"no such cells: {sorted(unknown)}")
     declared = [
-        Cell(victim, step, tuple(said["endings"].get(f"{victim} × {step}", ["completed"])))
+        Cell(victim, step, tuple(said["endings"].get(f"{victim} x {step}", ["completed"])))
         for victim in victims
         for step in steps
-        if f"{victim} × {step}" not in excluded
+        if f"{victim} x {step}" not in excluded
     ]
     return Matrix(steps, victims, declared, excluded)

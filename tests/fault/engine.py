@@ -134,7 +134,13 @@ class PrivateEngine(Engine):
         if self._process is not None:
             self._process.wait()
         (self.folder / "docker.pid").unlink(missing_ok=True)
-        command = ["dockerd", "--data-root", str(self.folder / "data"), "--exec-root", str(self.folder / "exec")]
+        command = [
+            "dockerd",
+            "--data-root",
+            str(self.folder / "data"),
+            "--exec-root",
+            str(self.folder / "exec"),
+        ]
         command += ["--pidfile", str(self.folder / "docker.pid"), "--host", str(self.host)]
         command += ["--bridge=none", "--iptables=false", f"--live-restore={str(self._live_restore).lower()}"]
         with (self.folder / "dockerd.log").open("ab") as log:

@@ -151,10 +151,14 @@ class House:
     def is_well(self) -> bool:
         """Everything runs, answers, and two worker processes give signs of life."""
         try:
-            alive = all(part.poll() is None for part in (self.postgres, self.valkey, self.engine, self.gateway))
+            alive = all(
+                part.poll() is None for part in (self.postgres, self.valkey, self.engine, self.gateway)
+            )
             ready = ControlDoors(self.home / "run" / CONTROL).ready()
             pids = [child.pid for child in self.worker_processes()]
-            return alive and ready and self.worker.poll() is None and len(pids) == 2 and self._registered(pids)
+            return (
+                alive and ready and self.worker.poll() is None and len(pids) == 2 and self._registered(pids)
+            )
         except (DatabaseUnavailable, psutil.NoSuchProcess):
             return False
 

@@ -20,9 +20,7 @@ counted from when Postgres and Docker answer (and a stopped gateway goes on). Th
 def last_line(chosen: Sequence[Cell], results: Sequence[Result]) -> str:
     failed = sum(not result.passed for result in results)
     slowest = max((result.seconds for result in results if result.seconds is not None), default=0.0)
-    return (
-        f"fault matrix: {len(chosen)} declared, {len(results)} run, {failed} failed, p100 {slowest:.1f} s"
-    )
+    return f"fault matrix: {len(chosen)} declared, {len(results)} run, {failed} failed, p100 {slowest:.1f} s"
 
 
 def document(matrix: Matrix, results: Sequence[Result]) -> str:
@@ -30,7 +28,10 @@ def document(matrix: Matrix, results: Sequence[Result]) -> str:
     by_cell = {result.cell: result for result in results}
     lines = [HEAD, "| step | " + " | ".join(matrix.victims) + " |", "|---" * (len(matrix.victims) + 1) + "|"]
     for step in matrix.steps:
-        cells = [_shown(by_cell.get(f"{victim} × {step}"), matrix, f"{victim} × {step}") for victim in matrix.victims]
+        cells = [
+            _shown(by_cell.get(f"{victim} x {step}"), matrix, f"{victim} x {step}")
+            for victim in matrix.victims
+        ]
         lines.append(f"| {step} | " + " | ".join(cells) + " |")
     lines += ["", "## Steps", ""]
     lines += [f"- **{step}**: {meaning}" for step, meaning in matrix.steps.items()]

@@ -74,7 +74,9 @@ def _money(house: House, run_id: int, attempts: list[dict[str, object]]) -> Iter
     )
     if used != int(charged):
         yield f"it counts {used} times in the day's window, with {int(charged)} expected"
-    task = f"work in {house.value('SELECT target FROM runs WHERE id = :id', id=run_id).removeprefix('local:')}"
+    task = (
+        f"work in {house.value('SELECT target FROM runs WHERE id = :id', id=run_id).removeprefix('local:')}"
+    )
     asked = [call for call in house.provider.asked if task in str(call.body)]
     rows = house.rows("SELECT * FROM provider_calls WHERE run_id = :id", id=run_id)
     if len(rows) < len(asked):
