@@ -143,7 +143,8 @@ def _start_ours(settings: Settings, everything: Mapping[str, str], tree: Tree, d
     tree.add(
         "worker",
         worker_command(processes=1, threads=4),
-        without_keys(everything, settings) | {AT_SIGTERM: AtSigterm.LEAVE_RUNS},  # `up` itself decides on runs
+        without_keys(everything, settings)
+        | {AT_SIGTERM: AtSigterm.LEAVE_RUNS},  # `up` itself decides on runs
         ready=lambda: hosts.has_worker_since(began),
         cwd=settings.home,
     )

@@ -19,6 +19,7 @@ from pidispatch.config import AtSigterm, Settings, without_effect
 from pidispatch.errors import EngineUnavailable
 from pidispatch.execute.cleanup import Cleanup
 from pidispatch.execute.finish import Finisher
+from pidispatch.execute.hands import Hands
 from pidispatch.execute.launch import BoxLimits, Launcher
 from pidispatch.gateway.client import ControlDoors
 from pidispatch.gateway.control import NAME as CONTROL
@@ -65,6 +66,7 @@ class Adapters:
         return self.settings.worker_name
 
     def __post_init__(self) -> None:
+        self.hands = Hands(self.worker)
         self.boxes = DockerBoxes(self.engine)
         self.images = DockerImages(self.engine)
         self.doors = ControlDoors(self.settings.run_dir / CONTROL)
@@ -199,6 +201,7 @@ def _launcher(adapters: Adapters, installation: str, cleanup: Cleanup) -> Launch
         open_folder=adapters.open_folder,
         cleanup=cleanup,
         limits=BoxLimits(settings.job_memory, settings.job_cpus, settings.job_timeout),
+        hands=adapters.hands,
     )
 
 
@@ -212,6 +215,7 @@ def _reconciler(adapters: Adapters, installation: str, finisher: Finisher, bell:
         boxes=adapters.boxes,
         watch=adapters.boxes,
         finisher=finisher,
+        hands=adapters.hands,
         orphans=Orphans(
             installation=installation,
             boxes=adapters.boxes,
