@@ -44,7 +44,6 @@ __all__ = [
     "explain",
     "runs",
     "standing_of",
-    "status",
 ]
 
 
@@ -100,11 +99,6 @@ def budget(settings: Settings) -> BudgetRecord:
         raise PolicyUnreadable(policies.problems() or (policy.reason,))
     with opened(settings) as database:
         return budgets.read_budget(database, policy.every_cap(), policy.names)
-
-
-def status(settings: Settings) -> QueueStatus:
-    with opened(settings) as database:
-        return standing_of(database, settings)
 
 
 def standing_of(database: Database, settings: Settings) -> QueueStatus:

@@ -12,12 +12,14 @@ import structlog
 
 from pidispatch import __version__
 from pidispatch.admit import AdmissionGate
-from pidispatch.app.places import addresses
+from pidispatch.app.monitor import Monitor
+from pidispatch.app.places import Addresses, addresses
 from pidispatch.app.policy import FilePolicies
-from pidispatch.config import AtSigterm, Settings
+from pidispatch.config import AtSigterm, Settings, without_effect
 from pidispatch.errors import EngineUnavailable
 from pidispatch.execute.cleanup import Cleanup
 from pidispatch.execute.finish import Finisher
+from pidispatch.execute.hands import Hands
 from pidispatch.execute.launch import BoxLimits, Launcher
 from pidispatch.gateway.client import ControlDoors
 from pidispatch.gateway.control import NAME as CONTROL
@@ -54,8 +56,8 @@ class Adapters:
     """The outside of one worker process, opened once."""
 
     settings: Settings
+    where: Addresses
     database: Database
-    broker_url: str
     worker: str
     engine: Engine = field(default_factory=Engine)
 
@@ -64,6 +66,7 @@ class Adapters:
         return self.settings.worker_name
 
     def __post_init__(self) -> None:
+        self.hands = Hands(self.worker)
         self.boxes = DockerBoxes(self.engine)
         self.images = DockerImages(self.engine)
         self.doors = ControlDoors(self.settings.run_dir / CONTROL)
@@ -102,9 +105,11 @@ def build_worker(settings: Settings) -> WorkerApp:
     for problem in check_redis(where.redis):
         log.warning("redis_is_not_durable", problem=problem)
     worker = f"{settings.worker_name}:{os.getpid()}:{secrets.token_hex(2)}"
-    adapters = Adapters(settings, database, where.redis, worker)
+    adapters = Adapters(settings, where, database, worker)
     adapters.files.check()
     adapters.policies.load()
+    if idle := without_effect(settings.sources):
+        log.warning("settings_without_effect_yet", names=list(idle))
     if settings.max_cost_micros is not None:
         log.warning(
             "dollar_caps_hold_at_admission", detail="a call in flight is not stopped at the run's cap yet"
@@ -125,7 +130,7 @@ def _joined(adapters: Adapters, installation: str) -> WorkerApp:
     admission = Admission(gate)
     shutdown = PromptShutdown(close=admission.close, begin=beside.begin_to_end, wait=_leaving(adapters))
     broker = make_broker(
-        adapters.broker_url,
+        adapters.where.redis,
         middleware=[shutdown, PrefetchThreads(), WarmThreads(gate.warm), beside, admission],
     )
     bell = RedisBell(broker)
@@ -147,6 +152,7 @@ def _joined(adapters: Adapters, installation: str) -> WorkerApp:
     beside.add(lambda stop: reconciler.run(stop, wake), wake=wake)
     beside.add(lambda stop: watch_deaths(adapters.boxes, installation, stop, wake), awaited=False)
     beside.add(lambda stop: beat(adapters.hosts, adapters.worker, stop))
+    beside.add(Monitor(adapters.settings, adapters.where).run)
     beside.at_end(lambda: adapters.hosts.leave(adapters.worker))
     return WorkerApp(
         host=adapters.host,
@@ -195,6 +201,7 @@ def _launcher(adapters: Adapters, installation: str, cleanup: Cleanup) -> Launch
         open_folder=adapters.open_folder,
         cleanup=cleanup,
         limits=BoxLimits(settings.job_memory, settings.job_cpus, settings.job_timeout),
+        hands=adapters.hands,
     )
 
 
@@ -208,6 +215,7 @@ def _reconciler(adapters: Adapters, installation: str, finisher: Finisher, bell:
         boxes=adapters.boxes,
         watch=adapters.boxes,
         finisher=finisher,
+        hands=adapters.hands,
         orphans=Orphans(
             installation=installation,
             boxes=adapters.boxes,

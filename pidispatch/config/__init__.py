@@ -7,7 +7,7 @@ gateway alone asks for them with `provider_keys`.
 
 from pidispatch.config.kinds import AtSigterm
 from pidispatch.config.loading import load
-from pidispatch.config.notyet import NOT_ENFORCED_YET
+from pidispatch.config.notyet import NO_EFFECT_YET, NOT_ENFORCED_YET, without_effect
 from pidispatch.config.place import Place
 from pidispatch.config.providers import provider_keys
 from pidispatch.config.rows import ConfigRow, describe
@@ -15,8 +15,8 @@ from pidispatch.config.settings import AT_SIGTERM, Settings
 from pidispatch.config.sources import Source, effective_environment
 
 __all__ = [
-    "AT_SIGTERM",
     "NOT_ENFORCED_YET",
+    "NO_EFFECT_YET",
     "AtSigterm",
     "ConfigRow",
     "Place",
@@ -26,4 +26,5 @@ __all__ = [
     "effective_environment",
     "load",
     "provider_keys",
+    "without_effect",
 ]

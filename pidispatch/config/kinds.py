@@ -12,6 +12,7 @@ from pidispatch.config.forwarding import forwarded_names
 from pidispatch.config.grammar import COUNT_MAX, DAYS_MAX, HOURS_MAX, MINUTES_MAX, whole
 from pidispatch.config.marks import Mark
 from pidispatch.config.providers import provider_api
+from pidispatch.domain.address import TcpAddress, UnixAddress
 
 Positive = Annotated[int, BeforeValidator(partial(whole, minimum=1))]
 Count = Annotated[int, BeforeValidator(partial(whole, minimum=1, maximum=COUNT_MAX))]
@@ -33,6 +34,7 @@ OffUnlessOne = Annotated[bool, BeforeValidator(grammar.one_turns_on)]
 Extensions = Annotated[bool, BeforeValidator(grammar.extensions_word)]
 
 Directory = Annotated[Path, BeforeValidator(grammar.absolute_path)]
+Listen = Annotated[TcpAddress | UnixAddress | None, BeforeValidator(grammar.listens_on)]
 RunDirectory = Annotated[Path, BeforeValidator(grammar.run_directory)]
 ExistingDirectory = Annotated[Path, BeforeValidator(grammar.existing_directory)]
 # A mark inside a union is not seen on the field, so these hold their own None.

@@ -13,6 +13,35 @@ NOT_ENFORCED_YET = frozenset(
     }
 )
 
+# Checked, and then without effect: what they tune or turn on comes with a later version. None of them guards money.
+NO_EFFECT_YET = frozenset(
+    {
+        "PI_AUTH_FROM_PI",
+        "PI_CAPTURE_JOB_LOGS",
+        "PI_CHAIN_DEPTH_MAX",
+        "PI_CHAIN_MAX_PER_JOB",
+        "PI_DISPATCH_RUN_PER_HOUR",
+        "PI_DISPATCH_RUN_ROOTS",
+        "PI_FORWARD_ENV",
+        "PI_GLOBAL_ALLOW_EXTENSIONS",
+        "PI_LOGS_DIR",
+        "PI_LOG_RETENTION_DAYS",
+        "PI_SANDBOX_DIR",
+        "PI_SANDBOX_IDLE_MINUTES",
+        "PI_SANDBOX_PIN_DAYS",
+        "PI_SANDBOX_RETENTION_HOURS",
+        "PI_SCHEDULER_STALL_MAX",
+        "PI_SESSIONS_ALLOW_GH_SOURCE",
+        "PI_SESSIONS_TTL_DAYS",
+        "PI_SESSION_MAX_BYTES",
+    }
+)
+
+
+def without_effect(given: Collection[str]) -> tuple[str, ...]:
+    """Those of the names that were given and change nothing yet."""
+    return tuple(sorted(NO_EFFECT_YET.intersection(given)))
+
 
 def not_enforced(texts: Mapping[str, str], names: Collection[str]) -> Iterator[tuple[str, str]]:
     """Yield each of `names` that is set to something, with its problem."""

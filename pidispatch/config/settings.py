@@ -23,6 +23,7 @@ from pidispatch.config.kinds import (
     ExistingDirectory,
     Extensions,
     Hours,
+    Listen,
     Minutes,
     Names,
     NonNegative,
@@ -63,6 +64,7 @@ class Settings(BaseSettings):
     valkey_url: RedisUrl = Field(None, alias="VALKEY_URL")
     valkey_password: Password = Field(None, alias="VALKEY_PASSWORD")
     worker_name: WorkerName = Field(alias="PI_WORKER_NAME")
+    health: Listen = Field(None, alias="PIDISPATCH_HEALTH")
 
     # What bounds money defaults low; the week, the month and the soft hold are further ceilings to opt into.
     concurrency: Count = Field(3, alias="PI_CONCURRENCY")

@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from psycopg.types.json import Jsonb
 from sqlalchemy import Connection
 
-from pidispatch.domain.limits import EVERYTHING, PROJECT, Cap, Exceeds, WindowFill, decide, fill_state
+from pidispatch.domain.limits import PROJECT, Cap, Exceeds, WindowFill, decide, fill_state
 from pidispatch.domain.run import Claim, Waiting
 from pidispatch.ports import Admitted, Answer, Deferred, Facts, NoRoom, Passed, Ready, Refused
 from pidispatch.store.admissionsql import (
@@ -20,14 +21,17 @@ from pidispatch.store.admissionsql import (
     LOCK_EVERYTHING,
     LOCK_HOST,
     LOCK_RUN,
-    LOCK_SCOPES,
+    LOCK_RUN_AND_SCOPES,
     REFUSE,
+    SAVE,
     SET_BOUND,
     SET_CAPACITY,
     SYNC_LIMITS,
+    UNDO,
 )
 from pidispatch.store.database import Database
 from pidispatch.store.ledger import close, expire_payload
+from pidispatch.store.pipeline import COMMIT, ROLLBACK, together
 
 
 class PostgresAdmissions:
@@ -40,27 +44,35 @@ class PostgresAdmissions:
 
     def next_due(self, passed: Sequence[int]) -> Waiting | None:
         asked = {"host": self._host, "passed": list(passed)}
-        with self._database.transaction() as connection:
-            row = connection.execute(CANDIDATES, asked).one_or_none()
-        return None if row is None else Waiting(*row)
+        with self._database.transaction(begun=False) as connection:
+            found, _ = together(connection, (CANDIDATES, asked), (ROLLBACK, {}))
+        return Waiting(*found[0]) if found else None
 
     def admit(self, run: Waiting, ready: Ready) -> Answer:
-        with self._database.transaction() as connection:
-            locked = connection.execute(LOCK_RUN, {"id": run.run_id, "epoch": run.epoch}).one_or_none()
-            if locked is None:
+        """Three round trips: what may hold the run back; the host and its windows; the claim and the commit."""
+        answer = self._admit(run, ready)
+        if answer is None:
+            with self._database.transaction() as connection:
+                connection.execute(ADD_SCOPES, {"keys": scope_keys(run.scope, ready), "mutex": ready.mutex})
+            answer = self._admit(run, ready)
+        return answer or Passed()
+
+    def _admit(self, run: Waiting, ready: Ready) -> Answer | None:
+        """None when a scope has no row yet: it is made before, as locks are only ever taken in their order."""
+        keys = scope_keys(run.scope, ready)
+        with self._database.transaction(begun=False) as connection:
+            asked = {"id": run.run_id, "epoch": run.epoch, "keys": keys}
+            everything, scopes = together(connection, (LOCK_EVERYTHING, {}), (LOCK_RUN_AND_SCOPES, asked))
+            if not scopes:
                 return Passed()
+            if len(scopes) < len(keys):
+                return None
             seen = dict(ready.facts)
-            held_back = self._held_back(connection, run, ready, seen)
+            held_back = _paused(connection, run, ready, seen, [*everything, *scopes])
+            held_back = held_back or _busy(connection, run, ready, seen, scopes)
             if held_back is not None:
                 return held_back
-            connection.execute(LOCK_HOST, {"host": self._host})
-            taken = connection.execute(COUNT_HOST, {"host": self._host}).scalar_one()
-            seen["room"] = {"host": self._host, "free": ready.capacity - taken, "capacity": ready.capacity}
-            if taken >= ready.capacity:
-                return NoRoom()
-            if locked.reserved:  # a further attempt of a run that already paid for its place
-                return Admitted(self._claim(connection, run, ready, {**seen, "windows": "kept"}))
-            return self._take_windows(connection, run, ready, seen)
+            return self._take_place(connection, run, ready, seen, paid=scopes[0].paid)
 
     def defer(self, run: Waiting, *, cause: str, until: datetime, facts: Facts) -> None:
         with self._database.transaction() as connection:
@@ -81,44 +93,29 @@ class PostgresAdmissions:
             connection.execute(SYNC_LIMITS, {"keys": list(bounds), "bounds": list(bounds.values())})
             connection.execute(SET_CAPACITY, {"host": self._host, "capacity": capacity})
 
-    def _held_back(self, connection: Connection, run: Waiting, ready: Ready, seen: Facts) -> Deferred | None:
-        """A pause or a busy scope. `FOR SHARE`: nothing is admitted after a pause has returned."""
-        keys = scope_keys(run.scope, ready)
-        connection.execute(ADD_SCOPES, {"keys": keys, "mutex": ready.mutex})
-        paused = connection.execute(LOCK_EVERYTHING).scalar_one()
-        scopes = connection.execute(LOCK_SCOPES, {"keys": keys}).all()
-        held = [EVERYTHING] if paused is not None else []
-        held += [scope.key for scope in scopes if scope.paused_at is not None]
-        seen["pause"] = held
-        if held:
-            _defer(connection, run, cause="paused", ready=ready, facts=seen)
-            return Deferred("paused")
-        bounds = {key: 1 if key == ready.mutex else ready.concurrent.get(key) for key in keys}
-        seen["slots"] = [
-            {"scope": scope.key, "occupied": scope.occupied, "limit": bounds[scope.key]} for scope in scopes
-        ]
-        for scope in scopes:
-            bound = bounds[scope.key]
-            if bound is not None and scope.occupied >= bound:
-                if scope.limit != bound:
-                    connection.execute(SET_BOUND, {"key": scope.key, "bound": bound})
-                blocker = connection.execute(BLOCKER, {"key": scope.key}).scalar_one_or_none()
-                _defer(connection, run, cause="scope", blocked_by=blocker, ready=ready, facts=seen)
-                return Deferred("scope")
-        return None
-
-    def _take_windows(self, connection: Connection, run: Waiting, ready: Ready, seen: Facts) -> Answer:
-        """Narrowest window first, the global ones last; a refusal leaves no trace in any of them."""
-        savepoint = connection.begin_nested()
-        fills, ids = _count_in(connection, ready.caps)
-        facts = {**seen, "windows": [_seen(fill) for fill in fills]}
+    def _take_place(
+        self, connection: Connection, run: Waiting, ready: Ready, seen: Facts, *, paid: bool
+    ) -> Answer:
+        """A slot of the host, then the windows. A refusal, or no room, leaves no trace in any of them."""
+        host = {"host": self._host}
+        caps = () if paid else ready.caps  # a further attempt of a run that already paid for its place
+        counting = {**_asked(caps), **host, "capacity": ready.capacity}
+        _, counted, _, windows = together(
+            connection, (LOCK_HOST, host), (COUNT_HOST, host), (SAVE, {}), (COUNT_IN, counting)
+        )
+        taken = counted[0].count
+        seen["room"] = {"host": self._host, "free": ready.capacity - taken, "capacity": ready.capacity}
+        if taken >= ready.capacity:
+            return NoRoom()
+        fills = _fills(caps, windows)
+        facts = {**seen, "windows": "kept" if paid else [_seen(fill) for fill in fills]}
         verdict = decide(fills)
         if isinstance(verdict, Exceeds):
-            savepoint.rollback()
+            connection.execute(UNDO)
             refusal = Refused(verdict.reason, verdict.why)
             _refuse(connection, run, refusal, provider=ready.provider, model=ready.model, facts=facts)
             return refusal
-        held = {"windows": ids, "amounts": [fill.cap.amount for fill in fills]}
+        held = {"windows": [row.id for row in windows], "amounts": [fill.cap.amount for fill in fills]}
         return Admitted(self._claim(connection, run, ready, facts, **held))
 
     def _claim(
@@ -128,10 +125,12 @@ class PostgresAdmissions:
         ready: Ready,
         facts: Facts,
         *,
-        windows: Sequence[int] = (),
-        amounts: Sequence[int] = (),
+        windows: Sequence[int],
+        amounts: Sequence[int],
     ) -> Claim:
-        row = connection.execute(
+        """The commit goes with it: from here on nothing can be refused, and the hot windows are locked till then."""
+        answer = {"kind": "admitted", "at": run.now.isoformat()}
+        claim = (
             CLAIM,
             {
                 "id": run.run_id,
@@ -151,9 +150,10 @@ class PostgresAdmissions:
                 "windows": list(windows),
                 "amounts": list(amounts),
                 "keys": scope_keys(run.scope, ready),
-                "facts": {**facts, "answer": {"kind": "admitted", "at": run.now.isoformat()}},
+                "facts": Jsonb({**facts, "answer": answer}),
             },
-        ).one()
+        )
+        ((row,), _) = together(connection, claim, (COMMIT, {}))
         return Claim(run.run_id, run.public_id, row.attempt, row.epoch)
 
 
@@ -165,22 +165,51 @@ def scope_keys(scope: str, ready: Ready) -> list[str]:
     return sorted(keys)
 
 
-def _count_in(connection: Connection, caps: Sequence[Cap]) -> tuple[list[WindowFill], list[int]]:
-    if not caps:
-        return [], []
-    by_window = {(cap.scope, cap.unit, cap.period): cap for cap in caps}
-    rows = connection.execute(
-        COUNT_IN,
-        {
-            "scopes": [cap.scope for cap in caps],
-            "units": [str(cap.unit) for cap in caps],
-            "periods": [str(cap.period) for cap in caps],
-            "amounts": [cap.amount for cap in caps],
-        },
-    ).all()
-    return [WindowFill(by_window[row.scope, row.unit, row.period], row.used) for row in rows], [
-        row.id for row in rows
+def _paused(
+    connection: Connection, run: Waiting, ready: Ready, seen: Facts, scopes: Sequence[Any]
+) -> Deferred | None:
+    """`FOR SHARE` of everything's row: nothing is admitted after a pause has returned."""
+    held = [scope.key for scope in scopes if scope.paused_at is not None]
+    seen["pause"] = held
+    if not held:
+        return None
+    _defer(connection, run, cause="paused", ready=ready, facts=seen)
+    return Deferred("paused")
+
+
+def _busy(
+    connection: Connection, run: Waiting, ready: Ready, seen: Facts, scopes: Sequence[Any]
+) -> Deferred | None:
+    bounds = {
+        scope.key: 1 if scope.key == ready.mutex else ready.concurrent.get(scope.key) for scope in scopes
+    }
+    seen["slots"] = [
+        {"scope": scope.key, "occupied": scope.occupied, "limit": bounds[scope.key]} for scope in scopes
     ]
+    for scope in scopes:
+        bound = bounds[scope.key]
+        if bound is not None and scope.occupied >= bound:
+            if scope.limit != bound:
+                connection.execute(SET_BOUND, {"key": scope.key, "bound": bound})
+            blocker = connection.execute(BLOCKER, {"key": scope.key}).scalar_one_or_none()
+            _defer(connection, run, cause="scope", blocked_by=blocker, ready=ready, facts=seen)
+            return Deferred("scope")
+    return None
+
+
+def _asked(caps: Sequence[Cap]) -> dict[str, Any]:
+    return {
+        "scopes": [cap.scope for cap in caps],
+        "units": [str(cap.unit) for cap in caps],
+        "periods": [str(cap.period) for cap in caps],
+        "amounts": [cap.amount for cap in caps],
+    }
+
+
+def _fills(caps: Sequence[Cap], windows: Sequence[Any]) -> list[WindowFill]:
+    """In the order of the rows."""
+    by_window = {(cap.scope, cap.unit, cap.period): cap for cap in caps}
+    return [WindowFill(by_window[row.scope, row.unit, row.period], row.used) for row in windows]
 
 
 def _seen(fill: WindowFill) -> dict[str, Any]:

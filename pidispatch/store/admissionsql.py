@@ -9,28 +9,35 @@ from pidispatch.store.models import OCCUPYING_SQL
 from pidispatch.store.startable import STARTABLE
 
 # Priority with ageing (600 s of waiting are one step), scopes in turn, then age. The payload is read of the chosen alone.
+# A run that somebody else is looking at or admitting at this moment is passed over.
 CANDIDATES = text(f"""
 WITH chosen AS MATERIALIZED (
   SELECT r.id {STARTABLE} AND NOT (r.id = ANY(:passed))
   ORDER BY floor((r.priority * 600 + extract(epoch FROM now() - r.queued_at)) / 600) DESC,
            s.last_started_at NULLS FIRST, r.queued_at, r.id
-  LIMIT 1)
+  LIMIT 1 FOR NO KEY UPDATE OF r SKIP LOCKED)
 SELECT r.id, r.public_id, r.epoch, p.folder, r.scope, r.provider, r.model, r.image, r.max_turns, r.max_tokens,
        r.flow, r.attempt, coalesce(p.folder_given, p.folder), now()
 FROM chosen JOIN runs r ON r.id = chosen.id JOIN run_payloads p ON p.run_id = r.id
 """).bindparams(bindparam("passed", type_=ARRAY(BigInteger)))  # noqa: S608 - fixed words
 
 LOCK_RUN = text("""
-SELECT r.id, EXISTS (SELECT 1 FROM reservations v WHERE v.run_id = r.id AND v.state = 'held') AS reserved
-FROM runs r WHERE r.id = :id AND r.epoch = :epoch AND r.state IN ('queued', 'deferred') FOR NO KEY UPDATE SKIP LOCKED
+SELECT r.id FROM runs r
+WHERE r.id = :id AND r.epoch = :epoch AND r.state IN ('queued', 'deferred') FOR NO KEY UPDATE SKIP LOCKED
 """)
 ADD_SCOPES = text("""
 INSERT INTO scopes (key, "limit") SELECT key, CASE WHEN key = :mutex THEN 1 END FROM unnest(:keys) AS asked (key)
 ORDER BY key ON CONFLICT (key) DO NOTHING
 """).bindparams(bindparam("keys", type_=ARRAY(Text)), bindparam("mutex", type_=Text))
-LOCK_EVERYTHING = text("SELECT paused_at FROM scopes WHERE key = '*' FOR SHARE")
-LOCK_SCOPES = text("""
-SELECT key, occupied, "limit", paused_at FROM scopes WHERE key = ANY(:keys) ORDER BY key FOR NO KEY UPDATE
+LOCK_EVERYTHING = text("SELECT key, paused_at FROM scopes WHERE key = '*' FOR SHARE")
+# The run first; without it no scope is waited for.
+LOCK_RUN_AND_SCOPES = text("""
+WITH mine AS MATERIALIZED (
+  SELECT EXISTS (SELECT 1 FROM reservations v WHERE v.run_id = r.id AND v.state = 'held') AS paid
+  FROM runs r WHERE r.id = :id AND r.epoch = :epoch AND r.state IN ('queued', 'deferred')
+  FOR NO KEY UPDATE OF r SKIP LOCKED)
+SELECT s.key, s.occupied, s."limit", s.paused_at, (SELECT paid FROM mine) AS paid
+FROM scopes s WHERE s.key = ANY(:keys) AND EXISTS (SELECT 1 FROM mine) ORDER BY s.key FOR NO KEY UPDATE OF s
 """).bindparams(bindparam("keys", type_=ARRAY(Text)))
 BLOCKER = text(f"""
 SELECT id FROM runs WHERE :key IN (mutex, scope, 'project:' || project) AND state IN ({OCCUPYING_SQL})
@@ -42,17 +49,20 @@ COUNT_HOST = text(f"""
 SELECT count(*) FROM runs WHERE host = :host AND state IN ({OCCUPYING_SQL})
 """)  # noqa: S608 - fixed words
 
-# One round trip counts the run in every window and says what each holds now; a refusal rolls back to the savepoint.
-COUNT_IN = text("""
+# Where there is room, count the run in every window and say what each holds now; a refusal rolls back to the savepoint.
+SAVE = text("SAVEPOINT windows")
+UNDO = text("ROLLBACK TO SAVEPOINT windows")
+COUNT_IN = text(f"""
 INSERT INTO spend_windows (scope, unit, period, starts_on, used)
 SELECT scope, unit, period,
        CASE period WHEN 'day' THEN (now() AT TIME ZONE 'UTC')::date
                    WHEN 'week' THEN date_trunc('week', now() AT TIME ZONE 'UTC')::date
                    ELSE date_trunc('month', now() AT TIME ZONE 'UTC')::date END, amount
 FROM unnest(:scopes, :units, :periods, :amounts) AS asked (scope, unit, period, amount)
+WHERE (SELECT count(*) FROM runs WHERE host = :host AND state IN ({OCCUPYING_SQL})) < :capacity
 ON CONFLICT (scope, unit, period, starts_on) DO UPDATE SET used = spend_windows.used + excluded.used
 RETURNING id, scope, unit, period, used
-""").bindparams(
+""").bindparams(  # noqa: S608 - fixed words
     bindparam("scopes", type_=ARRAY(Text)),
     bindparam("units", type_=ARRAY(Text)),
     bindparam("periods", type_=ARRAY(Text)),

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 
+import psycopg
 from sqlalchemy import Connection, Engine, create_engine, make_url, text
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 
@@ -26,15 +27,21 @@ class Database:
             pool_use_lifo=True,  # the connection used last has its statements prepared
             connect_args={"application_name": application, "connect_timeout": 5},
         )
+        self._unbegun = self._engine.execution_options(isolation_level="AUTOCOMMIT")  # the same pool
 
     @contextmanager
-    def transaction(self) -> Iterator[Connection]:
-        """Commit at the end, roll back on any error. Raises DatabaseUnavailable, DatabaseRefused."""
+    def transaction(self, *, begun: bool = True) -> Iterator[Connection]:
+        """Commit at the end, roll back on any error. Raises DatabaseUnavailable, DatabaseRefused.
+
+        Without `begun` it begins with the first `pipeline.together`, in the same round trip.
+        """
         try:
-            with self._engine.begin() as connection:
+            with (self._engine if begun else self._unbegun).begin() as connection:
                 yield connection
         except (OperationalError, InterfaceError) as error:
             raise DatabaseUnavailable(_first_line(error)) from error
+        except (psycopg.OperationalError, psycopg.InterfaceError) as error:  # of a pipeline, past SQLAlchemy
+            raise DatabaseUnavailable(str(error).strip().partition("\n")[0]) from error
         except DBAPIError as error:
             if error.connection_invalidated:
                 raise DatabaseUnavailable(_first_line(error)) from error

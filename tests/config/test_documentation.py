@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from pidispatch.config import NOT_ENFORCED_YET, Place, describe, load
+from pidispatch.config import NO_EFFECT_YET, NOT_ENFORCED_YET, Place, describe, load, without_effect
 from pidispatch.config.families import FAMILIES
 from pidispatch.config.settings import FIELDS
 
@@ -41,11 +41,23 @@ def test_the_page_lists_every_setting_with_its_default():
 
 
 def test_the_page_lists_what_is_refused_for_now():
-    section = PAGE.partition("## Refused for now")[2]
+    section = PAGE.partition("## Refused for now")[2].partition("\n## ")[0]
 
     assert set(re.findall(r"`([A-Z_]+)`", section)) == NOT_ENFORCED_YET
     for name in NOT_ENFORCED_YET & set(FIELDS):
         assert re.search(rf"^\| `{name}` \| unset \| Refused for now", PAGE, re.MULTILINE), name
+
+
+def test_the_page_lists_what_is_without_effect_for_now():
+    section = PAGE.partition("## Without effect for now")[2]
+
+    assert set(re.findall(r"`([A-Z_]+)`", section)) == NO_EFFECT_YET
+
+
+def test_a_setting_without_effect_is_named_when_it_is_given():
+    given = load({"PI_FORWARD_ENV": "TERM", "PI_MODEL": "m"}, None, place=ROOT_USER)
+
+    assert without_effect(given.sources) == ("PI_FORWARD_ENV",)
 
 
 def test_the_example_file_holds_every_name_that_may_be_set():

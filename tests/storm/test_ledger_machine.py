@@ -4,7 +4,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, event, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -49,6 +49,8 @@ POLICY = Policy(
     max_cost_micros=RESERVE,
     by_scope=dict.fromkeys(SCOPES, ScopeCaps(day=3, week=5, concurrent=CONCURRENT)),
 )
+
+COSTS = st.one_of(st.none(), st.integers(0, 120))  # of one call; None is a price that is not known
 
 
 @dataclass
@@ -121,6 +123,9 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @rule(scope=st.sampled_from(SCOPES), folder=st.integers(1, 3))
     def submit(self, scope, folder):
+        self.ask_for(scope, folder)
+
+    def ask_for(self, scope, folder):
         path = f"{scope.removeprefix('folder:')}/{folder}"
         run_id = a_run(self.database, folder=path)
         with self.database.transaction() as connection:
@@ -132,11 +137,24 @@ class LedgerMachine(RuleBasedStateMachine):
             )
         self.model[run_id] = ModelRun(scope, path)
 
-    @rule()
-    def admit(self):
+    @rule(times=st.integers(1, 3))
+    def admit(self, times):
+        for _ in range(times):
+            self.admit_next()
+
+    @rule(scope=st.sampled_from(SCOPES), folder=st.integers(1, 3), cost=COSTS, tries_again=st.booleans())
+    def from_asking_to_its_end(self, scope, folder, cost, tries_again):
+        self.ask_for(scope, folder)
+        run = self.admit_next()
+        if run is not None:
+            self.box(run, go=True)
+            self.spend(run, cost)
+            self.leave_box(run, tries_again=tries_again)
+
+    def admit_next(self):
         waiting = self.admissions.next_due([])
         if waiting is None:
-            return
+            return None
         run = self.model[waiting.run_id]
         assert not run.occupies
         assert not run.ended
@@ -156,26 +174,34 @@ class LedgerMachine(RuleBasedStateMachine):
             assert expected is None
             run.occupies, run.claim, run.went = True, answer.claim, False
             self.count_in(run)
-        else:
-            assert answer == expected
-            run.ended = isinstance(answer, Refused)
+            return run
+        assert answer == expected
+        run.ended = isinstance(answer, Refused)
+        event(f"not admitted: {answer}")
+        return None
 
     @precondition(lambda self: self.occupants(container="", went=False))
     @rule(data=st.data())
     def box_and_go(self, data):
-        run = data.draw(st.sampled_from(self.occupants(container="", went=False)))
+        self.box(
+            data.draw(st.sampled_from(self.occupants(container="", went=False))), go=data.draw(st.booleans())
+        )
+
+    def box(self, run, *, go):
         job = self.runs.preparing(run.claim)
         run.container = f"{run.claim.run_id:08x}{run.claim.attempt:08x}" * 4
         run.claim = self.runs.boxed(job.claim, container_id=run.container, name=run.container)
-        if data.draw(st.booleans()):
+        if go:
             assert self.tickets.give_go(run.claim.run_id, run.claim.attempt, run.container[:12])
             assert not self.tickets.give_go(run.claim.run_id, run.claim.attempt, run.container[:12])
             run.went = True
 
     @precondition(lambda self: self.occupants(went=True))
-    @rule(data=st.data(), cost=st.one_of(st.none(), st.integers(0, 60)))
+    @rule(data=st.data(), cost=COSTS)
     def call(self, data, cost):
-        run = data.draw(st.sampled_from(self.occupants(went=True)))
+        self.spend(data.draw(st.sampled_from(self.occupants(went=True))), cost)
+
+    def spend(self, run, cost):
         call = self.calls.open_call(run.claim.run_id, run.claim.attempt, provider="p", model="m", api="x")
         self.calls.settle_call(call, CallEnd(200, "stop", tokens_in=1))
         with self.database.transaction() as connection:
@@ -189,7 +215,9 @@ class LedgerMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.occupants())
     @rule(data=st.data(), tries_again=st.booleans())
     def over(self, data, tries_again):
-        run = data.draw(st.sampled_from(self.occupants()))
+        self.leave_box(data.draw(st.sampled_from(self.occupants())), tries_again=tries_again)
+
+    def leave_box(self, run, *, tries_again):
         claim = self.finishing(run)
         if tries_again:
             assert self.endings.again(claim, Again("never-started", 0), BoxEnd())
@@ -261,7 +289,7 @@ def test_the_ledger_is_what_a_slow_model_says_after_every_step(database):
     run_state_machine_as_test(
         lambda: LedgerMachine(database),
         settings=settings(
-            max_examples=40,
+            max_examples=50,
             stateful_step_count=30,
             deadline=None,
             database=None,

@@ -1,0 +1,41 @@
+"""Send several statements in one round trip, so that a lock is not held while a process waits for its turn."""
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import psycopg
+from psycopg.pq import TransactionStatus
+from psycopg.rows import namedtuple_row
+from sqlalchemy import Connection, TextClause, text
+from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
+
+BEGIN = text("BEGIN")
+COMMIT = text("COMMIT")
+ROLLBACK = text("ROLLBACK")
+Asked = tuple[TextClause, Mapping[str, Any]]
+_DIALECT = PGDialect_psycopg()  # type: ignore[no-untyped-call]
+
+
+def together(connection: Connection, *asked: Asked) -> list[list[Any]]:
+    """The rows of each statement, in order; none of them sees a result of another. A failure fails them all.
+
+    A transaction opened with `begun=False` begins here. Postgres still runs the statements one after the other, each
+    with a snapshot of its own. JSON is given as `Jsonb`.
+    Raises psycopg's errors, which `Database.transaction` translates.
+    """
+    driver = connection.connection.driver_connection
+    assert isinstance(driver, psycopg.Connection)  # noqa: S101 - the URL names psycopg
+    begins = driver.autocommit and driver.info.transaction_status is TransactionStatus.IDLE
+    cursors = []
+    with driver.pipeline():
+        if begins:
+            driver.execute(_sql(BEGIN))
+        for statement, values in asked:
+            cursors.append(driver.cursor(row_factory=namedtuple_row).execute(_sql(statement), values))
+    return [cursor.fetchall() if cursor.description else [] for cursor in cursors]
+
+
+@cache
+def _sql(statement: TextClause) -> bytes:
+    return str(statement.compile(dialect=_DIALECT)).encode()
