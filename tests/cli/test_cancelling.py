@@ -200,7 +200,7 @@ def test_a_silent_host_is_shown_and_given_up(pidispatch, database):
     assert said.out.splitlines() == [
         f"{claim.public_id} is lost",
         "h1 is forgotten: 1 run lost",
-        "1 run wait for it alone: `pidispatch cancel` ends those too",
+        "1 run still waiting for it alone: `pidispatch cancel` ends those too",
     ]
     assert pidispatch("show", claim.public_id, "--json").document["run"]["reason"] == "lost"
     assert pidispatch("forget-host", "nobody", "--yes").err.startswith(
