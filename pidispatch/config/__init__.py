@@ -15,6 +15,7 @@ from pidispatch.config.settings import AT_SIGTERM, Settings
 from pidispatch.config.sources import Source, effective_environment
 
 __all__ = [
+    "AT_SIGTERM",
     "NOT_ENFORCED_YET",
     "NO_EFFECT_YET",
     "AtSigterm",

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 
 
-class Hands:
+class Team:
     """Like `ThreadPoolExecutor`, whose threads the interpreter waits for at its end: a stop may take ten seconds."""
 
     def __init__(self, count: int, name: str) -> None:
