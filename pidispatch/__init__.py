@@ -13,7 +13,7 @@ The rows, each knowing only those below it:
     app           the one place that joins things
     upkeep        the reconciler: a thread of every worker process
     ingest, admit, execute                                    the flows: way in, the gate, way out
-    config, files, queue, runtime, gateway, store, services, demo    one adapter each, one library each; strangers
+    config, files, queue, runtime, gateway, store, services, monitoring, demo    one adapter each; strangers
     ports         what the flows need from outside            shipped  where the migrations and the image's files lie
     domain        decisions: pure functions over values
     errors        what can go wrong, with its exit code

@@ -1,4 +1,4 @@
-"""What `dramatiq pidispatch.actors` loads: two short actors, and the threads of the worker process.
+"""What `dramatiq pidispatch.actors` loads: three short actors, and the threads of the worker process.
 
 The only module that acts at import: it reads the settings, opens the services, and refuses to start (exit code 2,
 with the reason on standard error) on a configuration or schema that does not fit.
@@ -16,7 +16,7 @@ from pidispatch.app.places import read_settings
 from pidispatch.app.worker import WorkerApp, build_worker
 from pidispatch.errors import PidispatchError
 from pidispatch.queue.admission import take_claim
-from pidispatch.queue.bells import FINISH, START, queue_of
+from pidispatch.queue.bells import FINISH, LOOK, START, queue_of
 from pidispatch.services.execwrap import die_with_parent
 from pidispatch.services.parentpipe import VARIABLE as PARENT_PIPE
 from pidispatch.services.parentpipe import exit_when_parent_dies
@@ -56,3 +56,9 @@ def finish(run_id: int) -> None:
         app.finisher.finish(run_id)
     except PidispatchError as error:  # nothing was written; the reconciler rings again
         log.warning("not_finished", run=run_id, problem=str(error))
+
+
+@dramatiq.actor(broker=broker, actor_name=LOOK, queue_name=queue_of(app.host))
+def look() -> None:
+    """Let the reconciler look at once: a run was asked to stop."""
+    app.wake.set()

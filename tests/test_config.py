@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from pidispatch.config import NOT_ENFORCED_YET, Place, Source, describe, load
+from pidispatch.config import NOT_ENFORCED_YET, AtSigterm, Place, Source, describe, load
 from pidispatch.config.forwarding import MINTED_NAMES, WORKER_SECRETS
 from pidispatch.errors import ConfigurationRefused
 
@@ -39,6 +39,8 @@ ACCEPTED = [
     ("PI_MAX_TOKENS", "200000", "max_tokens", 200_000),
     ("PIDISPATCH_JOB_TIMEOUT", "60", "job_timeout", 60),
     ("PIDISPATCH_JOB_TIMEOUT", "86400", "job_timeout", 86_400),
+    ("PIDISPATCH_AT_SIGTERM", "drain", "at_sigterm", AtSigterm.DRAIN),
+    ("PIDISPATCH_AT_SIGTERM", "stop-runs", "at_sigterm", AtSigterm.STOP_RUNS),
     ("PI_PROVIDER", "openai", "provider", "openai"),
     ("PI_MODEL", "gpt-5.2/high:thinking", "model", "gpt-5.2/high:thinking"),
     (
@@ -152,6 +154,7 @@ def test_a_cap_is_the_number_whose_digits_were_written(text):
 REFUSED = [
     ("PI_SOFT_HOLD_PCT", ["100", "101"]),
     ("PIDISPATCH_JOB_TIMEOUT", ["59", "86401"]),
+    ("PIDISPATCH_AT_SIGTERM", ["wait", "Drain"]),
     ("PI_CONCURRENCY", [str(2**31)]),
     ("PI_LOG_RETENTION_DAYS", ["36501"]),
     ("PI_PROVIDER", ["", " ", "a b", "-x", "a\n", "a\0", "a\u202e"]),

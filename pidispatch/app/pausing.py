@@ -1,21 +1,19 @@
 """Hold runs back and let them go on: the operator's switch."""
 
-import os
-import pwd
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
+from pidispatch.app.actor import actor
 from pidispatch.app.databases import opened
-from pidispatch.app.places import addresses
 from pidispatch.app.policy import FilePolicies
+from pidispatch.app.ringing import ring
 from pidispatch.config import Settings
 from pidispatch.domain.identity import folder_scope
 from pidispatch.domain.limits import EVERYTHING, PROJECT
 from pidispatch.domain.policy import Policy
-from pidispatch.errors import ConfigurationRefused, PidispatchError, QueueUnavailable
+from pidispatch.errors import ConfigurationRefused, PidispatchError
 from pidispatch.queue.bells import RedisBell
-from pidispatch.queue.broker import make_broker
 from pidispatch.store import pauses
 from pidispatch.store.database import Database
 from pidispatch.store.pauses import Pause
@@ -39,14 +37,14 @@ def pause(settings: Settings, scope: str, *, reason: str | None) -> Pause:
     """`scope` is `*`, a folder, `project:ID` or a key as `status` shows it. Raises NoSuchScope and as `opened`."""
     with opened(settings) as database:
         key = _key_of(database, settings, scope)
-        return pauses.pause(database, key, actor=_actor(settings), reason=reason)
+        return pauses.pause(database, key, actor=actor(settings), reason=reason)
 
 
 def resume(settings: Settings, scope: str, *, reason: str | None) -> Resumed:
     """Raises as `pause`. The row is the truth: bells only make it quick."""
     with opened(settings) as database:
         key = _key_of(database, settings, scope)
-        made = pauses.resume(database, key, actor=_actor(settings), reason=reason)
+        made = pauses.resume(database, key, actor=actor(settings), reason=reason)
         return Resumed(made, rung=_ring(database, settings))
 
 
@@ -73,25 +71,10 @@ def _projects(settings: Settings) -> Collection[str]:
 
 
 def _ring(database: Database, settings: Settings) -> bool:
-    try:
-        broker = make_broker(addresses(settings).redis)
-    except ConfigurationRefused:
-        return False
-    try:
-        bell = RedisBell(broker)
-        for host, bells in pauses.bells_after_resume(database):
+    due = pauses.bells_after_resume(database)
+
+    def ring_each(bell: RedisBell) -> None:
+        for host, bells in due:
             bell.ring_start(host, bells)
-    except QueueUnavailable:
-        return False
-    finally:
-        broker.close()
-    return True
 
-
-def _actor(settings: Settings) -> str:
-    """Who this process runs as, and where; an environment could claim anything."""
-    try:
-        user = pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        user = str(os.getuid())
-    return f"{user}@{settings.worker_name}"
+    return ring(settings, ring_each)

@@ -24,7 +24,7 @@ from pidispatch.store.budget import BudgetRecord, BudgetWindow
 from pidispatch.store.database import Database
 from pidispatch.store.history import NoSuchRun, RunRecord
 from pidispatch.store.rundetail import AttemptRecord, RunDetail
-from pidispatch.store.standing import QueueStatus
+from pidispatch.store.standing import HostRecord, QueueStatus
 from pidispatch.store.surroundings import surroundings
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "BudgetRecord",
     "BudgetWindow",
     "Explanation",
+    "HostRecord",
     "NoSuchRun",
     "PolicyUnreadable",
     "QueueStatus",
@@ -43,7 +44,6 @@ __all__ = [
     "explain",
     "runs",
     "standing_of",
-    "status",
 ]
 
 
@@ -99,11 +99,6 @@ def budget(settings: Settings) -> BudgetRecord:
         raise PolicyUnreadable(policies.problems() or (policy.reason,))
     with opened(settings) as database:
         return budgets.read_budget(database, policy.every_cap(), policy.names)
-
-
-def status(settings: Settings) -> QueueStatus:
-    with opened(settings) as database:
-        return standing_of(database, settings)
 
 
 def standing_of(database: Database, settings: Settings) -> QueueStatus:

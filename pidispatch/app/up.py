@@ -9,7 +9,7 @@ from datetime import datetime
 
 from pidispatch import shipped
 from pidispatch.app.places import Addresses, addresses, environment, home_of
-from pidispatch.config import Settings
+from pidispatch.config import AT_SIGTERM, AtSigterm, Settings
 from pidispatch.errors import PidispatchError
 from pidispatch.gateway.client import ControlDoors
 from pidispatch.gateway.control import NAME as CONTROL
@@ -143,7 +143,8 @@ def _start_ours(settings: Settings, everything: Mapping[str, str], tree: Tree, d
     tree.add(
         "worker",
         worker_command(processes=1, threads=4),
-        without_keys(everything, settings),
+        without_keys(everything, settings)
+        | {AT_SIGTERM: AtSigterm.LEAVE_RUNS},  # `up` itself decides on runs
         ready=lambda: hosts.has_worker_since(began),
         cwd=settings.home,
     )
@@ -153,7 +154,8 @@ def worker_command(*, processes: int, threads: int) -> list[str]:
     """`--path` is where dramatiq would look for modules: a folder of ours, never the one a person stands in."""
     counts = ["--processes", str(processes), "--threads", str(threads)]
     return [
-        sys.executable, "-m", "dramatiq", "pidispatch.actors", *counts, "--path", str(shipped.folder("migrations"))
+        sys.executable, "-m", "dramatiq", "pidispatch.actors", *counts,
+        "--path", str(shipped.folder("migrations")),
     ]  # fmt: skip
 
 
@@ -163,12 +165,19 @@ def without_keys(everything: Mapping[str, str], settings: Settings) -> dict[str,
     return {name: value for name, value in everything.items() if name not in secret}
 
 
-def exec_worker(settings: Settings, *, processes: int, threads: int) -> None:
-    """Become the worker, after the same checks it makes itself: here their errors are one line."""
+def exec_worker(
+    settings: Settings, *, processes: int, threads: int, at_sigterm: AtSigterm | None = None
+) -> None:
+    """Become the worker, after the same checks it makes itself: here their errors are one line.
+
+    `at_sigterm` is None for what is configured.
+    """
     database = Database(addresses(settings).database, pool_size=1)
     schema.require(database)
     database.close()
     kept = without_keys(environment(), settings)
+    if at_sigterm is not None:
+        kept[AT_SIGTERM] = at_sigterm
     command = worker_command(processes=processes, threads=threads)
     settings.home.mkdir(parents=True, exist_ok=True)
     os.chdir(settings.home)

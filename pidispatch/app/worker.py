@@ -6,17 +6,20 @@ import threading
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import assert_never
 
 import structlog
 
 from pidispatch import __version__
 from pidispatch.admit import AdmissionGate
-from pidispatch.app.places import addresses
+from pidispatch.app.monitor import Monitor
+from pidispatch.app.places import Addresses, addresses
 from pidispatch.app.policy import FilePolicies
-from pidispatch.config import Settings, without_effect
+from pidispatch.config import AtSigterm, Settings, without_effect
 from pidispatch.errors import EngineUnavailable
 from pidispatch.execute.cleanup import Cleanup
 from pidispatch.execute.finish import Finisher
+from pidispatch.execute.hands import Hands
 from pidispatch.execute.launch import BoxLimits, Launcher
 from pidispatch.gateway.client import ControlDoors
 from pidispatch.gateway.control import NAME as CONTROL
@@ -25,6 +28,7 @@ from pidispatch.queue.admission import Admission
 from pidispatch.queue.bells import RedisBell
 from pidispatch.queue.broker import WokenBroker, check_redis, make_broker
 from pidispatch.queue.prefetch import PrefetchThreads
+from pidispatch.queue.shutdown import PromptShutdown
 from pidispatch.queue.threads import BesideTheWorker
 from pidispatch.queue.warm import WarmThreads
 from pidispatch.runtime.docker import DockerBoxes
@@ -40,6 +44,7 @@ from pidispatch.store.database import Database
 from pidispatch.store.endings import PostgresEndings
 from pidispatch.store.hosts import PostgresHosts
 from pidispatch.store.runs import PostgresRuns
+from pidispatch.upkeep.leaving import STOP_SECONDS, Leaving
 from pidispatch.upkeep.orphans import Orphans
 from pidispatch.upkeep.reconciler import Reconciler, beat, watch_deaths
 
@@ -51,8 +56,8 @@ class Adapters:
     """The outside of one worker process, opened once."""
 
     settings: Settings
+    where: Addresses
     database: Database
-    broker_url: str
     worker: str
     engine: Engine = field(default_factory=Engine)
 
@@ -61,6 +66,7 @@ class Adapters:
         return self.settings.worker_name
 
     def __post_init__(self) -> None:
+        self.hands = Hands(self.worker)
         self.boxes = DockerBoxes(self.engine)
         self.images = DockerImages(self.engine)
         self.doors = ControlDoors(self.settings.run_dir / CONTROL)
@@ -82,12 +88,13 @@ class Adapters:
 
 @dataclass(frozen=True)
 class WorkerApp:
-    """What `actors` needs: the broker to declare actors on, and what they do."""
+    """What `actors` needs: the broker to declare actors on, and what they do; `wake` makes its reconciler look."""
 
     host: str
     broker: WokenBroker
     launcher: Launcher
     finisher: Finisher
+    wake: threading.Event
 
 
 def build_worker(settings: Settings) -> WorkerApp:
@@ -98,7 +105,7 @@ def build_worker(settings: Settings) -> WorkerApp:
     for problem in check_redis(where.redis):
         log.warning("redis_is_not_durable", problem=problem)
     worker = f"{settings.worker_name}:{os.getpid()}:{secrets.token_hex(2)}"
-    adapters = Adapters(settings, database, where.redis, worker)
+    adapters = Adapters(settings, where, database, worker)
     adapters.files.check()
     adapters.policies.load()
     if idle := without_effect(settings.sources):
@@ -120,9 +127,11 @@ def build_worker(settings: Settings) -> WorkerApp:
 def _joined(adapters: Adapters, installation: str) -> WorkerApp:
     beside = BesideTheWorker()
     gate = _gate(adapters)
+    admission = Admission(gate)
+    shutdown = PromptShutdown(close=admission.close, begin=beside.begin_to_end, wait=_leaving(adapters))
     broker = make_broker(
-        adapters.broker_url,
-        middleware=[PrefetchThreads(), WarmThreads(gate.warm), beside, Admission(gate)],
+        adapters.where.redis,
+        middleware=[shutdown, PrefetchThreads(), WarmThreads(gate.warm), beside, admission],
     )
     bell = RedisBell(broker)
     cleanup = Cleanup(boxes=adapters.boxes, doors=adapters.doors, files=adapters.files, bell=bell)
@@ -141,15 +150,31 @@ def _joined(adapters: Adapters, installation: str) -> WorkerApp:
     reconciler = _reconciler(adapters, installation, finisher, bell)
     wake = threading.Event()
     beside.add(lambda stop: reconciler.run(stop, wake), wake=wake)
-    beside.add(lambda stop: watch_deaths(adapters.boxes, installation, stop, wake))
+    beside.add(lambda stop: watch_deaths(adapters.boxes, installation, stop, wake), awaited=False)
     beside.add(lambda stop: beat(adapters.hosts, adapters.worker, stop))
+    beside.add(Monitor(adapters.settings, adapters.where).run)
     beside.at_end(lambda: adapters.hosts.leave(adapters.worker))
     return WorkerApp(
         host=adapters.host,
         broker=broker,
         launcher=_launcher(adapters, installation, cleanup),
         finisher=finisher,
+        wake=wake,
     )
+
+
+def _leaving(adapters: Adapters) -> Leaving | None:
+    """What SIGTERM waits for: nothing by default, since runs go on without a worker."""
+    match adapters.settings.at_sigterm:
+        case AtSigterm.LEAVE_RUNS:
+            return None
+        case AtSigterm.DRAIN:
+            stop, within = False, None
+        case AtSigterm.STOP_RUNS:
+            stop, within = True, STOP_SECONDS
+        case _ as never:
+            assert_never(never)
+    return Leaving(adapters.runs, host=adapters.host, worker=adapters.worker, stop=stop, within=within)
 
 
 def _gate(adapters: Adapters) -> AdmissionGate:
@@ -176,6 +201,7 @@ def _launcher(adapters: Adapters, installation: str, cleanup: Cleanup) -> Launch
         open_folder=adapters.open_folder,
         cleanup=cleanup,
         limits=BoxLimits(settings.job_memory, settings.job_cpus, settings.job_timeout),
+        hands=adapters.hands,
     )
 
 
@@ -189,6 +215,7 @@ def _reconciler(adapters: Adapters, installation: str, finisher: Finisher, bell:
         boxes=adapters.boxes,
         watch=adapters.boxes,
         finisher=finisher,
+        hands=adapters.hands,
         orphans=Orphans(
             installation=installation,
             boxes=adapters.boxes,

@@ -4,6 +4,8 @@ import os
 import re
 from pathlib import Path
 
+from pidispatch.domain.address import WANTED as ADDRESS_WANTED
+from pidispatch.domain.address import ListenAddress, listen_address
 from pidispatch.domain.money import WANTED as AMOUNT_WANTED
 from pidispatch.domain.money import micros_of
 
@@ -108,6 +110,13 @@ def run_directory(text: str) -> Path:
     if len(os.fsencode(path)) <= longest:
         return path
     raise Unwanted(f"an absolute path of at most {longest} bytes, since sockets lie beneath it")
+
+
+def listens_on(text: str) -> ListenAddress:
+    address = listen_address(text)
+    if address is None:
+        raise Unwanted(ADDRESS_WANTED)
+    return address
 
 
 def zero_turns_off(text: str) -> bool:

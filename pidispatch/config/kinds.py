@@ -1,5 +1,6 @@
 """Name the kinds of value a setting can have, each with the grammar of its text."""
 
+from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -11,6 +12,7 @@ from pidispatch.config.forwarding import forwarded_names
 from pidispatch.config.grammar import COUNT_MAX, DAYS_MAX, HOURS_MAX, MINUTES_MAX, whole
 from pidispatch.config.marks import Mark
 from pidispatch.config.providers import provider_api
+from pidispatch.domain.address import TcpAddress, UnixAddress
 
 Positive = Annotated[int, BeforeValidator(partial(whole, minimum=1))]
 Count = Annotated[int, BeforeValidator(partial(whole, minimum=1, maximum=COUNT_MAX))]
@@ -32,6 +34,7 @@ OffUnlessOne = Annotated[bool, BeforeValidator(grammar.one_turns_on)]
 Extensions = Annotated[bool, BeforeValidator(grammar.extensions_word)]
 
 Directory = Annotated[Path, BeforeValidator(grammar.absolute_path)]
+Listen = Annotated[TcpAddress | UnixAddress | None, BeforeValidator(grammar.listens_on)]
 RunDirectory = Annotated[Path, BeforeValidator(grammar.run_directory)]
 ExistingDirectory = Annotated[Path, BeforeValidator(grammar.existing_directory)]
 # A mark inside a union is not seen on the field, so these hold their own None.
@@ -44,3 +47,21 @@ Password = Annotated[SecretStr | None, BeforeValidator(urls.valkey_password), Ma
 
 BaseUrl = Annotated[str, BeforeValidator(urls.base_url)]
 Api = Annotated[str, BeforeValidator(provider_api)]
+
+
+class AtSigterm(StrEnum):
+    """What a worker does with this host's runs when it is asked to end."""
+
+    LEAVE_RUNS = "leave-runs"
+    DRAIN = "drain"
+    STOP_RUNS = "stop-runs"
+
+
+def _at_sigterm(text: str) -> AtSigterm:
+    try:
+        return AtSigterm(text)
+    except ValueError:
+        raise grammar.Unwanted(" or ".join(AtSigterm)) from None
+
+
+Departure = Annotated[AtSigterm, BeforeValidator(_at_sigterm)]

@@ -14,6 +14,7 @@ from pidispatch.config.providers import provider_name
 from pidispatch.config.settings import FIELDS, Settings, is_marked
 from pidispatch.config.sources import Source
 from pidispatch.config.urls import shown_url
+from pidispatch.domain.address import TcpAddress, UnixAddress
 from pidispatch.domain.money import dollars
 
 Shown = str | int | float | bool | list[str] | None
@@ -56,6 +57,6 @@ def _shown(name: str, value: Any) -> Shown:
         return f"{value // GIBIBYTE}g" if value % GIBIBYTE == 0 else f"{value // MEBIBYTE}m"
     if is_marked(name, Mark.DOLLARS) and value is not None:
         return dollars(value)
-    if isinstance(value, Path):
+    if isinstance(value, Path | TcpAddress | UnixAddress):
         return str(value)
     return list(value) if isinstance(value, tuple) else value

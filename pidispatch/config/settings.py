@@ -10,17 +10,20 @@ from pidispatch.config import urls
 from pidispatch.config.grammar import GIBIBYTE, MEBIBYTE
 from pidispatch.config.kinds import (
     Api,
+    AtSigterm,
     BaseUrl,
     Bytes,
     Count,
     Cpus,
     DatabaseUrl,
     Days,
+    Departure,
     Directory,
     Dollars,
     ExistingDirectory,
     Extensions,
     Hours,
+    Listen,
     Minutes,
     Names,
     NonNegative,
@@ -39,6 +42,8 @@ from pidispatch.config.kinds import (
 )
 from pidispatch.config.marks import Mark
 from pidispatch.config.sources import Source
+
+AT_SIGTERM = "PIDISPATCH_AT_SIGTERM"
 
 
 class Settings(BaseSettings):
@@ -59,6 +64,7 @@ class Settings(BaseSettings):
     valkey_url: RedisUrl = Field(None, alias="VALKEY_URL")
     valkey_password: Password = Field(None, alias="VALKEY_PASSWORD")
     worker_name: WorkerName = Field(alias="PI_WORKER_NAME")
+    health: Listen = Field(None, alias="PIDISPATCH_HEALTH")
 
     # What bounds money defaults low; the week, the month and the soft hold are further ceilings to opt into.
     concurrency: Count = Field(3, alias="PI_CONCURRENCY")
@@ -75,6 +81,7 @@ class Settings(BaseSettings):
     weekly_cost_micros: Dollars = Field(None, alias="PI_WEEKLY_COST_USD")
     monthly_cost_micros: Dollars = Field(None, alias="PI_MONTHLY_COST_USD")
     job_timeout: Timeout = Field(1800, alias="PIDISPATCH_JOB_TIMEOUT")
+    at_sigterm: Departure = Field(AtSigterm.LEAVE_RUNS, alias="PIDISPATCH_AT_SIGTERM")
 
     provider: Annotated[Word, Mark.EMPTY_IS_SET] = Field("anthropic", alias="PI_PROVIDER")
     model: Annotated[Word, Mark.EMPTY_IS_SET] = Field(

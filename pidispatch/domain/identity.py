@@ -23,6 +23,14 @@ def local_run_id(
     return "local-" + hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
 
 
+def requeued_run_id(old: str, earlier: int, task: bytes | None = None) -> str:
+    """The id of a run that repeats `old`, after `earlier` others did; `task` is the one given instead of its own."""
+    parts = [b"requeue", old.encode(), str(earlier).encode()]
+    if task is not None:
+        parts.append(task)
+    return "local-" + hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
+
+
 def folder_scope(folder: str) -> str:
     """The scope of a folder by its written path: absolute, NFC, links not followed. A hash: paths are personal."""
     lexical = os.path.abspath(unicodedata.normalize("NFC", folder.strip()))  # noqa: PTH100 - links stay

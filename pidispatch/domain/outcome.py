@@ -5,8 +5,11 @@ from dataclasses import dataclass
 
 from pidispatch.domain.run import Outcome, Result
 
+OPERATOR_CANCEL = "operator-cancel"
+WORKER_SILENT = "worker-silent"  # how such an attempt's row says why it ended
 NO_GO = 97  # the runner's exit code when the gateway gave no go
 MAX_ATTEMPTS = 2  # attempts that got their go
+MAX_SILENT = 3  # workers that a run may take with it
 MAX_STARTS = 4  # attempts of any kind, so that a broken host cannot start one run for ever
 REPORT_CAPABILITY = "report"  # the image label that promises a signed report
 
@@ -17,7 +20,8 @@ class Evidence:
 
     `exit_code` is the engine's, None when it could not be read. `charged` counts attempts that got their go, this
     one included. `last_status` is the status of the gateway's last answer, None without a call; `billed` counts
-    calls that used tokens. `report_expected` holds for images that promise a signed report.
+    calls that used tokens. `worker_silent`: the worker that prepared this attempt fell silent over it, as happened
+    `silent_before` times to earlier ones. `report_expected` holds for images that promise a signed report.
     """
 
     got_go: bool
@@ -33,6 +37,8 @@ class Evidence:
     report_reason: str | None = None
     start_problem: str | None = None
     oom_killed: bool = False
+    worker_silent: bool = False
+    silent_before: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +90,7 @@ def judge(evidence: Evidence) -> Verdict:
 
 
 def _stopped(stop_reason: str) -> End:
-    reason = "operator-cancel" if stop_reason == "operator-cancel" else "worker-abort"
+    reason = OPERATOR_CANCEL if stop_reason == OPERATOR_CANCEL else "worker-abort"
     why = None if reason == stop_reason else stop_reason
     return End(Outcome.POLICY, reason, why)
 
@@ -95,9 +101,18 @@ def _never_started(evidence: Evidence) -> Verdict:
         return End(Outcome.FAILED, "container-never-started", evidence.start_problem)
     if evidence.exit_code not in _WORTH_A_START:
         return End(Outcome.FAILED, "container-never-started", "exited-early")
+    if evidence.worker_silent:
+        return _took_its_worker(evidence)
     if evidence.attempt >= MAX_STARTS:
         return End(Outcome.FAILED, "container-never-started", "too-many-starts")
     return Again("never-started", 5)
+
+
+def _took_its_worker(evidence: Evidence) -> Verdict:
+    """Once may be chance. A run that does it again and again would take every worker down, one after the other."""
+    if evidence.silent_before + 1 >= MAX_SILENT:
+        return End(Outcome.FAILED, "poisoned", WORKER_SILENT)
+    return Again(WORKER_SILENT, 2)
 
 
 def _exited(evidence: Evidence) -> Verdict:
@@ -112,6 +127,8 @@ def _exited(evidence: Evidence) -> Verdict:
             return End(Outcome.FAILED, "infra", _detail(evidence))
         case 2:
             return _policy_stop(_detail(evidence))
+        case 97:  # NO_GO: the go was given, its answer got lost, and a second one is never given
+            return End(Outcome.FAILED, "lost", "go-answer-lost")
         case 137 if evidence.oom_killed:
             return End(Outcome.FAILED, "oom-killed")
         case code:

@@ -7,10 +7,12 @@ from enum import StrEnum
 from pidispatch.domain.run import Occupant, State
 
 WORKER_SILENT = timedelta(seconds=15)
+DROPPED_LIMIT = timedelta(seconds=5)  # between an admission's commit and the thread that takes it in hand
 PREPARING_LIMIT = timedelta(minutes=5)
 GO_LIMIT = timedelta(seconds=90)
 GATEWAY_PATIENCE = timedelta(seconds=20)
 STOP_GRACE = 10  # seconds between SIGTERM and SIGKILL
+STOP_LIMIT = timedelta(seconds=30)  # a stop that is not confirmed by then is told
 BOX_PROBATION = timedelta(seconds=30)
 
 
@@ -30,8 +32,9 @@ class Box:
     running: bool
 
 
-def act(run: Occupant, box: Box | None, now: datetime) -> Action:
+def act(run: Occupant, box: Box | None, now: datetime, *, dropped: bool = False) -> Action:
     """`box` is None when the engine answered that the container does not exist. Never called without an answer.
+    `dropped`: the preparer lives, and is no longer at work on the run.
 
     A run whose box has ended is finished, whatever else is true of it. A box without its go belongs to a preparer
     that lives, or is taken back. What is past its deadline, or was asked to stop, is stopped and looked at again.
@@ -41,31 +44,43 @@ def act(run: Occupant, box: Box | None, now: datetime) -> Action:
     if run.state is State.FINISHING:
         return Action.FINISH
     if run.state in {State.ADMITTED, State.PREPARING}:
-        return _preparing(run, now)
+        return _preparing(run, now, dropped=dropped)
     if box is None:
         return Action.LOST if run.go_at is not None else Action.NEVER_STARTED
     if run.stop_reason is not None or run.state is State.STOPPING:
         return Action.STOP
     if run.deadline_at is not None and now >= run.deadline_at:
         return Action.STOP
-    return _waits_for_go(run, box, now)
+    return _waits_for_go(run, box, now, dropped=dropped)
 
 
-def _preparing(run: Occupant, now: datetime) -> Action:
+def _preparing(run: Occupant, now: datetime, *, dropped: bool) -> Action:
     """A preparer that is silent or too slow loses its claim; its container, if any, is removed with it."""
-    if run.stop_reason is not None or _preparer_is_gone(run, now) or now - run.state_since > PREPARING_LIMIT:
+    if run.stop_reason is not None or _left(run, now, dropped=dropped):
         return Action.NEVER_STARTED
-    return Action.WAIT
+    return Action.NEVER_STARTED if now - run.state_since > PREPARING_LIMIT else Action.WAIT
 
 
-def _waits_for_go(run: Occupant, box: Box, now: datetime) -> Action:
+def _waits_for_go(run: Occupant, box: Box, now: datetime, *, dropped: bool) -> Action:
     if run.go_at is not None:
         return Action.WAIT
     if not box.running:
-        created_and_left = _preparer_is_gone(run, now) or now - run.state_since > GO_LIMIT
+        created_and_left = _left(run, now, dropped=dropped) or now - run.state_since > GO_LIMIT
         return Action.NEVER_STARTED if created_and_left else Action.WAIT
     return Action.NEVER_STARTED if now - run.state_since > GO_LIMIT else Action.WAIT
 
 
-def _preparer_is_gone(run: Occupant, now: datetime) -> bool:
-    return run.worker_beat is None or now - run.worker_beat > WORKER_SILENT
+def _left(run: Occupant, now: datetime, *, dropped: bool) -> bool:
+    """Nobody is at work on it: its preparer left in order, fell silent, or lives and has dropped it."""
+    if run.worker_beat is None or preparer_fell_silent(run, now):
+        return True
+    return dropped and now - run.state_since > DROPPED_LIMIT
+
+
+def preparer_fell_silent(run: Occupant, now: datetime) -> bool:
+    """It gives no more signs of life, and did not leave in good order either."""
+    return run.worker_beat is not None and now - run.worker_beat > WORKER_SILENT
+
+
+def stop_is_unconfirmed(run: Occupant, now: datetime) -> bool:
+    return run.state is State.STOPPING and now - run.state_since > STOP_LIMIT

@@ -141,6 +141,7 @@ class AttemptFacts:
     open_calls: int
     report_verified: bool
     report_reason: str | None
+    silent_attempts: int
 
 
 @dataclass(frozen=True, slots=True)

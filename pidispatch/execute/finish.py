@@ -1,7 +1,7 @@
 """Finish: from an ended box to the record."""
 
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any
 
@@ -9,7 +9,7 @@ import structlog
 
 from pidispatch.domain.exitline import TAIL_LIMIT, parse_exit
 from pidispatch.domain.outcome import REPORT_CAPABILITY, Again, End, Evidence, judge
-from pidispatch.domain.reconcile import GATEWAY_PATIENCE
+from pidispatch.domain.reconcile import GATEWAY_PATIENCE, preparer_fell_silent
 from pidispatch.domain.run import AttemptFacts, BoxEnd, Claim, Occupant, State
 from pidispatch.domain.sandbox import explain_start_failure
 from pidispatch.errors import GatewayUnavailable, StaleEpoch
@@ -74,7 +74,10 @@ class Finisher:
             return
         self._keep_exit_line(claim, tail)
         facts = self._runs.facts(run.run_id)
-        verdict = judge(_evidence(facts, box, tail))
+        evidence = _evidence(facts, box, tail)
+        if run.state is not State.FINISHING and preparer_fell_silent(run, self._clock()):
+            evidence = replace(evidence, worker_silent=True)
+        verdict = judge(evidence)
         if self._write(claim, verdict, _box_end(box)):
             log.info("attempt_over", run=run.public_id, attempt=run.attempt, **asdict(verdict))
             self._cleanup.after(run.run_id, facts.container_id, facts.container_name)
@@ -109,7 +112,8 @@ class Finisher:
 def _is_over(run: Occupant, box: BoxState | None, *, take_back: bool) -> bool:
     if box is None:
         return take_back or run.container_id is not None or run.state is State.FINISHING
-    return box.ended or (take_back and run.go_at is None)
+    # Finishing without a go: whoever took it back, or gave it up, could not remove the box.
+    return box.ended or (run.go_at is None and (take_back or run.state is State.FINISHING))
 
 
 def _evidence(facts: AttemptFacts, box: BoxState | None, tail: bytes) -> Evidence:
@@ -128,6 +132,7 @@ def _evidence(facts: AttemptFacts, box: BoxState | None, tail: bytes) -> Evidenc
         report_expected=REPORT_CAPABILITY in labels.get(CAPABILITIES_LABEL, "").split(","),
         report_verified=facts.report_verified,
         report_reason=facts.report_reason,
+        silent_before=facts.silent_attempts,
         start_problem=None if facts.got_go else explain_start_failure(exit_code, tail),
     )
 

@@ -27,6 +27,7 @@ from pidispatch.domain.sandbox import (
 )
 from pidispatch.errors import BoxFault, FolderRefused, ImageMissing, NameTaken, StaleEpoch, Unavailable
 from pidispatch.execute.cleanup import Cleanup
+from pidispatch.execute.hands import Hands
 from pidispatch.execute.inputs import job_files
 from pidispatch.ports import Boxes, Doors, Endings, HostFiles, JobPaths, LocalFolder, OpenFolder, Runs
 
@@ -60,6 +61,7 @@ class Launcher:
         open_folder: OpenFolder,
         cleanup: Cleanup,
         limits: BoxLimits,
+        hands: Hands,
     ) -> None:
         self._host = host
         self._installation = installation
@@ -71,9 +73,14 @@ class Launcher:
         self._open_folder = open_folder
         self._cleanup = cleanup
         self._limits = limits
+        self._hands = hands
 
     def start(self, admitted: Claim) -> None:
         """Prepare and start. A run that somebody else took over meanwhile is left alone."""
+        with self._hands.holding(admitted.run_id):
+            self._start(admitted)
+
+    def _start(self, admitted: Claim) -> None:
         claim = admitted
         name = box_name(self._installation, claim.run_id, claim.attempt)
         container: str | None = None

@@ -66,10 +66,10 @@ class ControlDoors:
                 f"the directory of run {run_id} is not removed: {_reason(status, answer)}"
             )
 
-    def ready(self) -> bool:
-        """Whether a gateway answers here and has opened all doors."""
+    def ready(self, *, seconds: float = QUICK_SECONDS) -> bool:
+        """Whether a gateway answers here, in this time, and has opened all doors."""
         try:
-            status, answer = self._ask("GET", "/healthz")
+            status, answer = self._ask("GET", "/healthz", seconds=seconds)
         except GatewayUnavailable:
             return False
         return status == 200 and answer.get("ready") is True

@@ -24,11 +24,18 @@ class Admission(Middleware):
 
     def __init__(self, gate: Gate) -> None:
         self._gate = gate
+        self._closed = False
+
+    def close(self) -> None:
+        """Admit nothing more in this process: it is about to end."""
+        self._closed = True
 
     def before_process_message(self, broker: dramatiq.Broker, message: MessageProxy) -> None:  # noqa: ARG002
         _admitted.set(None)
         if message.actor_name != START:
             return
+        if self._closed:
+            raise SkipMessage("this worker ends, nothing starts")
         try:
             claim = self._gate.admit()
         except Exception as error:

@@ -8,6 +8,7 @@ from pidispatch.queue.broker import WokenBroker
 
 START = "start"
 FINISH = "finish"
+LOOK = "look"
 
 
 def queue_of(host: str) -> str:
@@ -27,6 +28,10 @@ class RedisBell:
 
     def ring_finish(self, host: str, run_id: int) -> None:
         self._ring(host, FINISH, run_id)
+
+    def ring_look(self, host: str) -> None:
+        """Say that a reconciler should look now: somebody asked for a stop. Raises QueueUnavailable."""
+        self._ring(host, LOOK)
 
     def pending(self, host: str) -> int:
         try:

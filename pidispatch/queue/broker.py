@@ -11,6 +11,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 from redis.retry import Retry
 
+from pidispatch.domain.health import RedisFacts
 from pidispatch.errors import QueueUnavailable
 from pidispatch.queue.consumer import WokenConsumer, wake
 
@@ -31,12 +32,12 @@ class WokenBroker(RedisBroker):
         return enqueued
 
 
-def make_client(url: str) -> redis.Redis:
+def make_client(url: str, *, timeout: float = SOCKET_TIMEOUT) -> redis.Redis:
     """A client that sends each command once: a retry after a lost reply would ring a bell twice."""
     client: redis.Redis = redis.Redis.from_url(
         url,
-        socket_timeout=SOCKET_TIMEOUT,
-        socket_connect_timeout=5,
+        socket_timeout=timeout,
+        socket_connect_timeout=min(5, timeout),
         retry=Retry(NoBackoff(), 0),
         health_check_interval=30,
     )
@@ -58,7 +59,18 @@ def make_broker(
 
 def check_redis(url: str) -> list[str]:
     """Say what is wrong with a Redis for this use. Raises QueueUnavailable when it does not answer."""
-    client = make_client(url)
+    facts = redis_facts(url)
+    problems = []
+    if facts.policy != "noeviction":
+        problems.append(f"Redis evicts ({facts.policy}): set `maxmemory-policy noeviction`")
+    if not facts.append_only:
+        problems.append("Redis keeps no append-only file: set `appendonly yes`")
+    return problems
+
+
+def redis_facts(url: str, *, timeout: float = SOCKET_TIMEOUT) -> RedisFacts:
+    """Whether it evicts, and whether it keeps a file. Raises QueueUnavailable when it does not answer in time."""
+    client = make_client(url, timeout=timeout)
     try:
         memory = client.info("memory")
         persistence = client.info("persistence")
@@ -66,9 +78,6 @@ def check_redis(url: str) -> list[str]:
         raise QueueUnavailable(str(error)) from error
     finally:
         client.close()
-    problems = []
-    if memory.get("maxmemory_policy") != "noeviction":
-        problems.append(f"Redis evicts ({memory.get('maxmemory_policy')}): set `maxmemory-policy noeviction`")
-    if not persistence.get("aof_enabled"):
-        problems.append("Redis keeps no append-only file: set `appendonly yes`")
-    return problems
+    return RedisFacts(
+        policy=str(memory.get("maxmemory_policy")), append_only=bool(persistence.get("aof_enabled"))
+    )

@@ -1,6 +1,7 @@
 """Run threads beside a worker: from its boot to its shutdown."""
 
 import threading
+import time
 from collections.abc import Callable
 
 import dramatiq
@@ -9,7 +10,7 @@ from dramatiq.middleware import Middleware
 
 log = structlog.get_logger(__name__)
 
-END_SECONDS = 2.0
+END_SECONDS = 0.5
 
 
 class BesideTheWorker(Middleware):
@@ -17,14 +18,20 @@ class BesideTheWorker(Middleware):
 
     def __init__(self) -> None:
         self._stop = threading.Event()
-        self._bodies: list[Callable[[threading.Event], None]] = []
+        self._bodies: list[tuple[Callable[[threading.Event], None], bool]] = []
         self._wakes: list[threading.Event] = []
         self._last: list[Callable[[], None]] = []
-        self._threads: list[threading.Thread] = []
+        self._awaited: list[threading.Thread] = []
 
-    def add(self, body: Callable[[threading.Event], None], *, wake: threading.Event | None = None) -> None:
-        """`wake` is set at shutdown too, for a body that sleeps on it."""
-        self._bodies.append(body)
+    def add(
+        self,
+        body: Callable[[threading.Event], None],
+        *,
+        wake: threading.Event | None = None,
+        awaited: bool = True,
+    ) -> None:
+        """`wake` is set at shutdown too, for a body that sleeps on it. One that is not `awaited` may be cut anywhere."""
+        self._bodies.append((body, awaited))
         if wake is not None:
             self._wakes.append(wake)
 
@@ -32,19 +39,25 @@ class BesideTheWorker(Middleware):
         self._last.append(act)
 
     def after_worker_boot(self, broker: dramatiq.Broker, worker: dramatiq.Worker) -> None:  # noqa: ARG002
-        for body in self._bodies:
+        for body, awaited in self._bodies:
             thread = threading.Thread(target=body, args=(self._stop,), daemon=True)
             thread.start()
-            self._threads.append(thread)
+            if awaited:
+                self._awaited.append(thread)
 
-    def before_worker_shutdown(self, broker: dramatiq.Broker, worker: dramatiq.Worker) -> None:  # noqa: ARG002
+    def begin_to_end(self) -> None:
+        """Tell every body to stop; nothing waits for it here."""
         self._stop.set()
         for wake in self._wakes:
             wake.set()
 
+    def before_worker_shutdown(self, broker: dramatiq.Broker, worker: dramatiq.Worker) -> None:  # noqa: ARG002
+        self.begin_to_end()
+
     def after_worker_shutdown(self, broker: dramatiq.Broker, worker: dramatiq.Worker) -> None:  # noqa: ARG002
-        for thread in self._threads:
-            thread.join(END_SECONDS / max(1, len(self._threads)))
+        until = time.monotonic() + END_SECONDS
+        for thread in self._awaited:
+            thread.join(max(0.0, until - time.monotonic()))
         for act in self._last:
             try:
                 act()

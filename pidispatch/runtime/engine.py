@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import docker
 import docker.errors
 import requests
+import urllib3
 
 from pidispatch.errors import (
     BoxFault,
@@ -116,7 +117,7 @@ def translated(what: str) -> Iterator[None]:
         raise _refusal(what, error) from error
     except docker.errors.DockerException as error:
         raise EngineUnavailable(f"{what}: {error}") from error
-    except (requests.exceptions.RequestException, OSError) as error:
+    except (requests.exceptions.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
         # A read time-out says nothing of whether the engine did it: callers look before they repeat.
         raise EngineUnavailable(f"{what}: {error}") from error
 

@@ -10,13 +10,15 @@ from sqlalchemy import Connection, text
 from pidispatch.domain.run import State
 from pidispatch.errors import PidispatchError
 from pidispatch.store.database import Database
+from pidispatch.store.hosts import SILENT_SECONDS
+from pidispatch.store.models import OCCUPYING_SQL
 
 MOST_NAMED = 5
 LONGEST_NAME = 200
 LARGEST_KEY = 2**63 - 1
 
 # The numbers of a run are written when an attempt ends; until then they are the sum of its calls.
-RECORDS = """
+RECORDS = f"""
 SELECT r.id, r.public_id, r.kind, r.target, r.flow, r.trigger_type, r.state, r.outcome, r.result, r.reason, r.why,
        w.cause, w.until, w.blocked_by, w.place, r.priority, r.attempt, r.host, r.pinned_host, r.provider, r.model,
        r.image, r.max_turns, r.max_tokens, r.stop_reason, r.exit_code,
@@ -30,15 +32,19 @@ SELECT r.id, r.public_id, r.kind, r.target, r.flow, r.trigger_type, r.state, r.o
             ELSE live.tokens_in + live.tokens_out + live.cache_read + live.cache_write END AS tokens_total,
        r.cost_micros, r.created_at, r.queued_at, r.state_since, r.admitted_at, r.started_at, r.ended_at,
        r.deadline_at,
-       extract(epoch FROM coalesce(r.ended_at, clock_timestamp()) - r.started_at)::numeric(12, 3)::float8 AS seconds
+       extract(epoch FROM coalesce(r.ended_at, clock_timestamp()) - r.started_at)::numeric(12, 3)::float8 AS seconds,
+       q.public_id AS requeue_of,
+       coalesce(r.state IN ({OCCUPYING_SQL}) AND h.heartbeat_at < clock_timestamp() - interval '{SILENT_SECONDS} seconds',
+                false) AS unreachable
 FROM runs r LEFT JOIN why_waiting w ON w.public_id = r.public_id
+LEFT JOIN runs q ON q.id = r.requeue_of LEFT JOIN hosts h ON h.name = r.host
 LEFT JOIN LATERAL (
   SELECT count(*)::int AS calls, (count(*) FILTER (WHERE c.stop_reason IN ('stop', 'tool_use', 'length')))::int AS turns,
          coalesce(sum(c.tokens_in), 0)::bigint AS tokens_in, coalesce(sum(c.tokens_out), 0)::bigint AS tokens_out,
          coalesce(sum(c.tokens_cache_read), 0)::bigint AS cache_read,
          coalesce(sum(c.tokens_cache_write), 0)::bigint AS cache_write
   FROM provider_calls c WHERE c.run_id = r.id AND r.state <> 'ended') live ON true
-"""
+"""  # noqa: S608 - fixed words
 NEWEST = text(f"""
 {RECORDS} WHERE (CAST(:state AS text) IS NULL OR r.state = :state) ORDER BY r.created_at DESC, r.id DESC LIMIT :limit
 """)
@@ -59,7 +65,8 @@ class RunRecord:
     """What people ask of one run. Tokens are counts, money micro-dollars, `seconds` from its go until its end or now.
 
     `cause`, `until`, `blocked_by` (a public id) and `place` in line are of waiting runs only. `turns` is None for
-    a run whose box never got its go.
+    a run whose box never got its go. `requeue_of` is the public id of the run that this one repeats; `unreachable` says
+    that no worker of its host gives a sign of life, so that nobody knows how it is: it keeps its slot and its money.
     """
 
     id: int
@@ -104,6 +111,8 @@ class RunRecord:
     ended_at: datetime | None
     deadline_at: datetime | None
     seconds: float | None
+    requeue_of: str | None
+    unreachable: bool
 
     @property
     def ended(self) -> bool:

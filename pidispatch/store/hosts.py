@@ -9,6 +9,8 @@ from pidispatch.store.database import Database
 from pidispatch.store.models import OCCUPYING_SQL
 from pidispatch.store.startable import STARTABLE
 
+SILENT_SECONDS = 30  # without a sign of life from any of its workers, a host's runs are unreachable
+
 REGISTER_HOST = text("""
 INSERT INTO hosts (name, capacity, engine_id) VALUES (:name, :capacity, :engine_id)
 ON CONFLICT (name) DO UPDATE SET capacity = excluded.capacity, heartbeat_at = clock_timestamp(),

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import Connection, Text, bindparam, text
-from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy import Text, bindparam, text
 
+from pidispatch.store.audit import audit
 from pidispatch.store.database import Database
 from pidispatch.store.models import OCCUPYING_SQL
 
@@ -28,9 +28,6 @@ UPDATE runs SET state = 'queued', cause = NULL, epoch = epoch + 1, state_since =
 WHERE id IN (SELECT id FROM runs WHERE state = 'deferred' AND cause = 'paused'
                AND (:key = '*' OR :key IN (scope, 'project:' || project)) FOR UPDATE SKIP LOCKED)
 """).bindparams(bindparam("key", type_=Text))
-AUDIT = text(
-    "INSERT INTO audit_log (actor, action, subject, detail) VALUES (:actor, :action, :key, :detail)"
-).bindparams(bindparam("detail", type_=JSONB))
 STANDING = text(f"""
 SELECT (SELECT count(*) FROM runs WHERE state IN ({OCCUPYING_SQL})
           AND (:key = '*' OR :key IN (scope, 'project:' || project))) AS running,
@@ -78,7 +75,7 @@ def pause(database: Database, key: str, *, actor: str, reason: str | None = None
         connection.execute(IN_TURN)
         before = connection.execute(BEFORE, {"key": key}).scalar_one_or_none()
         now = connection.execute(PAUSE, {"key": key, "actor": actor}).one()
-        _audit(connection, "pause", key, actor, {"changed": before is None, "reason": reason})
+        audit(connection, "pause", key, actor, {"changed": before is None, "reason": reason})
     return _told(database, key, before is None, now.paused_at, now.paused_by)
 
 
@@ -89,7 +86,7 @@ def resume(database: Database, key: str, *, actor: str, reason: str | None = Non
         before = connection.execute(BEFORE, {"key": key}).scalar_one_or_none()
         connection.execute(RESUME, {"key": key})
         connection.execute(LET_GO, {"key": key})
-        _audit(connection, "resume", key, actor, {"changed": before is not None, "reason": reason})
+        audit(connection, "resume", key, actor, {"changed": before is not None, "reason": reason})
     return _told(database, key, before is not None, before, None)
 
 
@@ -97,10 +94,6 @@ def bells_after_resume(database: Database) -> Sequence[tuple[str, int]]:
     """How many bells each host may be given, so that work starts at once."""
     with database.transaction() as connection:
         return [(row.name, row.bells) for row in connection.execute(DUE) if row.bells > 0]
-
-
-def _audit(connection: Connection, action: str, key: str, actor: str, detail: dict[str, object]) -> None:
-    connection.execute(AUDIT, {"actor": actor, "action": action, "key": key, "detail": detail})
 
 
 def _told(database: Database, key: str, changed: bool, at: datetime | None, by: str | None) -> Pause:  # noqa: FBT001

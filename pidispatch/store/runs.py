@@ -37,10 +37,12 @@ UPDATE runs SET state = 'stopping', epoch = epoch + 1, stop_reason = coalesce(st
        state_since = CASE state WHEN 'stopping' THEN state_since ELSE clock_timestamp() END
 WHERE id = :id AND epoch = :epoch AND state IN ('running', 'stopping') RETURNING epoch
 """)
-# A stop is asked for without an epoch: it is true of whatever attempt is current, and moves no state by itself.
+# A stop is asked for without an epoch: it is true of whatever attempt is current. It moves the epoch, so that whoever
+# was about to write another ending finds its claim stale and judges again. An operator's wish goes before any other.
 REQUEST_STOP = text(f"""
-UPDATE runs SET stop_requested_at = clock_timestamp(), stop_reason = :reason
-WHERE id = :id AND state IN ({OCCUPYING_SQL}) AND stop_reason IS NULL
+UPDATE runs SET stop_requested_at = clock_timestamp(), stop_reason = :reason, epoch = epoch + 1
+WHERE id = :id AND state IN ({OCCUPYING_SQL})
+  AND (stop_reason IS NULL OR (:reason = 'operator-cancel' AND stop_reason <> :reason))
 """)  # noqa: S608 - fixed words
 OCCUPANTS = f"""
 SELECT r.id, r.public_id, r.state, r.attempt, r.epoch, a.container_id, r.worker, w.heartbeat_at, r.state_since,
@@ -54,6 +56,7 @@ SELECT r.epoch, r.state, r.attempt, r.public_id, r.stop_reason, a.container_id, 
        a.go_at IS NOT NULL AS got_go, coalesce(a.report_verified, false) AS report_verified,
        a.reported ->> 'reason' AS report_reason,
        (SELECT count(*) FROM run_attempts g WHERE g.run_id = r.id AND g.go_at IS NOT NULL) AS charged,
+       (SELECT count(*) FROM run_attempts s WHERE s.run_id = r.id AND s.reason = 'worker-silent') AS silent_attempts,
        (SELECT c.status FROM provider_calls c WHERE c.run_id = r.id AND c.attempt = r.attempt AND c.state <> 'held'
         ORDER BY c.settled_at DESC, c.id DESC LIMIT 1) AS last_status,
        (SELECT count(*) FROM provider_calls c WHERE c.run_id = r.id AND c.attempt = r.attempt
@@ -118,6 +121,7 @@ class PostgresRuns:
             open_calls=row.open_calls,
             report_verified=row.report_verified,
             report_reason=row.report_reason,
+            silent_attempts=row.silent_attempts,
         )
 
     def _advance(self, statement: TextClause, claim: Claim, **values: Any) -> Claim:

@@ -10,6 +10,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from pidispatch.domain.limits import EVERYTHING, Cap, WindowFill, fill_state
 from pidispatch.domain.run import Outcome, State
 from pidispatch.store.database import Database
+from pidispatch.store.hosts import SILENT_SECONDS
 from pidispatch.store.models import OCCUPYING_SQL
 
 STATES = text("SELECT state, count(*) FROM runs WHERE state <> 'ended' GROUP BY state")
@@ -27,7 +28,10 @@ SELECT h.name, h.capacity,
        (SELECT count(*) FROM runs r WHERE r.host = h.name AND r.state IN ({OCCUPYING_SQL})) AS used,
        (SELECT count(*) FROM workers w
         WHERE w.host = h.name AND w.heartbeat_at > clock_timestamp() - interval '15 seconds') AS workers,
-       h.engine_id, h.heartbeat_at, h.reconciled_at
+       h.engine_id, h.heartbeat_at, h.reconciled_at,
+       CASE WHEN h.heartbeat_at < clock_timestamp() - interval '{SILENT_SECONDS} seconds'
+            THEN (SELECT count(*) FROM runs r WHERE r.host = h.name AND r.state IN ({OCCUPYING_SQL})) ELSE 0 END
+         AS unreachable
 FROM hosts h ORDER BY h.name
 """)  # noqa: S608 - fixed words
 PAUSED = text(
@@ -63,7 +67,10 @@ class WorkerRecord:
 
 @dataclass(frozen=True, slots=True)
 class HostRecord:
-    """A machine: how many runs it may hold and holds, and when it last compared rows with containers."""
+    """A machine: how many runs it may hold and holds, and when it last compared rows with containers.
+
+    `unreachable` counts the runs it holds while none of its workers gives a sign of life; they keep slot and money.
+    """
 
     name: str
     capacity: int
@@ -72,6 +79,7 @@ class HostRecord:
     engine_id: str | None
     heartbeat_at: datetime
     reconciled_at: datetime | None
+    unreachable: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,23 +2,26 @@
 
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from datetime import datetime
 from typing import assert_never
 
 import structlog
 
-from pidispatch.domain.reconcile import STOP_GRACE, Action, Box, act
+from pidispatch.domain.reconcile import STOP_GRACE, Action, Box, act, stop_is_unconfirmed
 from pidispatch.domain.run import Claim, Occupant
 from pidispatch.errors import EngineUnavailable, PidispatchError, QueueUnavailable, StaleEpoch
 from pidispatch.execute.finish import Finisher
+from pidispatch.execute.hands import Hands
 from pidispatch.ports import Bell, Boxes, BoxState, BoxWatch, Hosts, Occupants, Runs
 from pidispatch.upkeep.orphans import Orphans
+from pidispatch.upkeep.team import Team
 
 log = structlog.get_logger(__name__)
 
 PERIOD = 2.0  # seconds between looks
 TIDY = 60.0  # seconds between tidyings
+ALARM = 30.0  # seconds between two alarms about one stop
 REPEAT = 10.0  # seconds until a bell for one ended box is rung again
 
 
@@ -38,6 +41,7 @@ class Reconciler:
         boxes: Boxes,
         watch: BoxWatch,
         finisher: Finisher,
+        hands: Hands,
         orphans: Orphans,
         bell: Bell,
         hosts: Hosts,
@@ -51,15 +55,17 @@ class Reconciler:
         self._boxes = boxes
         self._watch = watch
         self._finisher = finisher
+        self._hands = hands
         self._orphans = orphans
         self._bell = bell
         self._hosts = hosts
         self._sweep = sweep
         self._tidied: datetime | None = None
         self._clock = clock
-        self._pool = ThreadPoolExecutor(4, thread_name_prefix="reconcile")
+        self._team = Team(4, "reconcile")
         self._busy: dict[int, Future[None]] = {}
         self._rung: dict[tuple[int, int], datetime] = {}
+        self._alarmed: dict[int, datetime] = {}
 
     def run(self, stop: threading.Event, wake: threading.Event) -> None:
         """Look every two seconds and whenever `wake` is set, until `stop` is."""
@@ -72,7 +78,7 @@ class Reconciler:
             except Exception:
                 log.exception("reconcile_broke")
             wake.wait(PERIOD)
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._team.let_go()
 
     def look(self) -> None:
         """One pass. Boxes are listed before rows: a box that is listed had its row before."""
@@ -102,7 +108,8 @@ class Reconciler:
 
     def _settle(self, run: Occupant, box: BoxState | None, now: datetime) -> None:
         seen = None if box is None else Box(ended=box.ended, running=box.status in {"running", "paused"})
-        action = act(run, seen, now)
+        self._tell_unconfirmed(run, now)
+        action = act(run, seen, now, dropped=self._hands.dropped(run.run_id, run.worker))
         match action:
             case Action.WAIT:
                 return
@@ -134,15 +141,29 @@ class Reconciler:
         if run.container_id is not None:
             self._boxes.stop(run.container_id, grace=STOP_GRACE)
 
+    def _tell_unconfirmed(self, run: Occupant, now: datetime) -> None:
+        """A box that does not die keeps its slot and its money: a person must look."""
+        told = self._alarmed.get(run.run_id)
+        if not stop_is_unconfirmed(run, now) or (told and (now - told).total_seconds() < ALARM):
+            return
+        self._alarmed[run.run_id] = now
+        log.error(
+            "stop_unconfirmed",
+            run=run.public_id,
+            box=run.container_id and run.container_id[:12],
+            seconds=round((now - run.state_since).total_seconds()),
+        )
+
     def _do(self, run: Occupant, work: Callable[[], None]) -> None:
         """In a thread of its own: a stop takes seconds, and one run must not hold up the others."""
         earlier = self._busy.get(run.run_id)
         if earlier is None or earlier.done():
-            self._busy[run.run_id] = self._pool.submit(_logged, run.public_id, work)
+            self._busy[run.run_id] = self._team.submit(lambda: _logged(run.public_id, work))
 
     def _forget(self, rows: Sequence[Occupant]) -> None:
         live = {run.run_id for run in rows}
         self._rung = {key: at for key, at in self._rung.items() if key[0] in live}
+        self._alarmed = {key: at for key, at in self._alarmed.items() if key in live}
         self._busy = {key: future for key, future in self._busy.items() if key in live or not future.done()}
 
 

@@ -1,5 +1,6 @@
 """`doctor`: a healthy installation is ok in every line; each fault is found, named, and hides no other."""
 
+import re
 import shutil
 from contextlib import ExitStack
 from functools import partial
@@ -201,9 +202,8 @@ def test_a_reconciler_that_sleeps_is_a_failure(pidispatch, database):
             "UPDATE hosts SET reconciled_at = clock_timestamp() - interval '31 seconds'"
         )
 
-    assert (
-        failures(pidispatch("doctor", "--json"))["reconciler"] == "rows and containers were compared 31 s ago"
-    )
+    said = failures(pidispatch("doctor", "--json"))["reconciler"]
+    assert re.fullmatch(r"rows and containers were compared 3\d s ago", said)
 
 
 def test_a_pause_is_a_warning(doctor, pidispatch):

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -85,23 +84,15 @@ def test_a_refused_address_is_not_printed(command, bare):
         assert PASSWORD not in said.out + said.err
 
 
-def test_help_is_quick_and_loads_nothing_heavy():
+def test_help_loads_nothing_heavy():
     look = (
         "import atexit, sys\n"
         "heavy = {'sqlalchemy', 'alembic', 'docker', 'httpx2', 'dramatiq', 'redis', 'psycopg', 'pydantic'}\n"
         "atexit.register(lambda: print(sorted(heavy & set(sys.modules)), file=sys.stderr))\n"
     )
-    seconds = []
-    for _ in range(3):
-        began = time.monotonic()
-        done = subprocess.run(
-            [sys.executable, "-c", look + MAIN, "--help"],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        seconds.append(time.monotonic() - began)
+    done = subprocess.run(
+        [sys.executable, "-c", look + MAIN, "--help"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
 
     assert done.stderr == "[]\n"
     for name in (
@@ -122,7 +113,6 @@ def test_help_is_quick_and_loads_nothing_heavy():
         "image",
     ):
         assert f" {name} " in done.stdout
-    assert min(seconds) < 0.8  # 0.2 s when nothing else runs
 
 
 def test_a_terminal_of_few_letters_ends_no_command(pidispatch, database_url, database):

@@ -5,7 +5,7 @@ from tests.store.builders import a_host, a_run
 
 KEYS = [
     "at", "states", "causes", "ended_today", "paused_since", "paused", "workers", "hosts", "held_calls", "windows",
-    "file_problems",
+    "file_problems", "health",
 ]  # fmt: skip
 STATES = ["queued", "deferred", "held", "admitted", "preparing", "running", "stopping", "finishing"]
 
@@ -32,7 +32,16 @@ def test_a_program_gets_keys_that_stay(pidispatch, database):
     assert found["causes"] == {"waiting-for-a-worker": 1}
     assert list(found["workers"][0]) == ["id", "host", "pid", "version", "started_at", "heartbeat_at"]
     host = found["hosts"][0]
-    assert list(host) == ["name", "capacity", "used", "workers", "engine_id", "heartbeat_at", "reconciled_at"]
+    assert list(host) == [
+        "name",
+        "capacity",
+        "used",
+        "workers",
+        "engine_id",
+        "heartbeat_at",
+        "reconciled_at",
+        "unreachable",
+    ]
     assert (host["name"], host["capacity"], host["used"], host["workers"]) == ("h1", 3, 1, 1)
     assert found["windows"] == [
         {
@@ -101,3 +110,42 @@ def test_an_edit_that_is_not_in_force_is_told(pidispatch, bare, tmp_path):
     assert said.code == 0
     assert "not in force: " in said.out
     assert "dailyCap" in said.out
+
+
+def test_what_is_red_is_said_and_only_check_fails_for_it(pidispatch, database):
+    a_host(database)
+    with database.transaction() as connection:
+        connection.exec_driver_sql("UPDATE workers SET started_at = now() - interval '1 hour'")
+
+    said = pidispatch("status")
+    found = pidispatch("status", "--json")
+
+    words = [fault["word"] for fault in found.document["health"]["faults"]]
+    assert (said.code, found.code) == (0, 0)
+    assert words == ["gateway-silent", "not-reconciled"]
+    assert found.document["health"]["ok"] is False
+    assert list(found.document["health"]["faults"][0]) == ["word", "sentence", "way_out"]
+    assert "health            2 red\nred: gateway-silent: no gateway answers as ready on h1" in said.out
+    assert pidispatch("status", "--check").code == 1
+
+
+def test_a_queue_without_faults_passes_the_check(pidispatch):
+    said = pidispatch("status", "--check")
+
+    assert said.code == 0
+    assert "health            ok\n" in said.out
+
+
+def test_a_redis_that_does_not_answer_is_red(pidispatch, bare):
+    bare.setenv("REDIS_URL", "redis://127.0.0.1:1/0")
+
+    found = pidispatch("status", "--json", "--check")
+
+    assert found.code == 1
+    assert [fault["word"] for fault in found.document["health"]["faults"]] == ["redis-silent"]
+
+
+def test_without_a_redis_to_ask_the_rest_is_told(pidispatch, bare):
+    bare.delenv("REDIS_URL")
+
+    assert pidispatch("status", "--check").code == 0

@@ -103,3 +103,21 @@ def test_a_forged_report_reason_cannot_choose_a_label():
     forged = replace(RAN, exit_code=2, report_verified=False, report_reason="cost-cap")
 
     assert judge(forged) == End(Outcome.POLICY, "runner-policy")
+
+
+@pytest.mark.parametrize(
+    ("before", "verdict"),
+    [
+        (0, Again("worker-silent", 2)),
+        (1, Again("worker-silent", 2)),
+        (2, End(Outcome.FAILED, "poisoned", "worker-silent")),
+    ],
+)
+def test_a_run_that_takes_three_workers_with_it_is_poisoned(before, verdict):
+    evidence = replace(SILENT, box_known=False, exit_code=None, worker_silent=True, silent_before=before)
+
+    assert judge(evidence) == verdict
+
+
+def test_a_go_whose_answer_got_lost_is_spent():
+    assert judge(replace(RAN, exit_code=97, billed=0)) == End(Outcome.FAILED, "lost", "go-answer-lost")

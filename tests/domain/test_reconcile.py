@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pidispatch.domain.reconcile import Action, Box, act
+from pidispatch.domain.reconcile import Action, Box, act, stop_is_unconfirmed
 from pidispatch.domain.run import Occupant, State
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -68,3 +68,28 @@ CREATED, ALIVE, ENDED = (
 )
 def test_the_table(run, box, action):
     assert act(run, box, NOW) is action
+
+
+LONG_AGO = NOW - timedelta(seconds=6)
+
+
+@pytest.mark.parametrize(
+    ("run", "box", "action"),
+    [
+        (replace(PREPARING, state_since=LONG_AGO), None, Action.NEVER_STARTED),
+        (replace(PREPARING, state=State.ADMITTED, state_since=LONG_AGO), None, Action.NEVER_STARTED),
+        (replace(PREPARING, state=State.ADMITTED), None, Action.WAIT),
+        (replace(NO_GO, state_since=LONG_AGO), CREATED, Action.NEVER_STARTED),
+        (replace(NO_GO, state_since=LONG_AGO), ALIVE, Action.WAIT),
+        (replace(RUNNING, state_since=LONG_AGO), ALIVE, Action.WAIT),
+    ],
+)
+def test_what_a_living_worker_has_dropped_is_taken_back_after_five_seconds(run, box, action):
+    assert act(run, box, NOW, dropped=True) is action
+
+
+@pytest.mark.parametrize(("seconds", "told"), [(30, False), (31, True)])
+def test_a_stop_is_unconfirmed_after_thirty_seconds(seconds, told):
+    run = replace(RUNNING, state=State.STOPPING, state_since=NOW - timedelta(seconds=seconds))
+
+    assert stop_is_unconfirmed(run, NOW) is told

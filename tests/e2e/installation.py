@@ -28,6 +28,7 @@ class Installation:
     def __init__(self, root: Path, provider: ScriptedProvider) -> None:
         self.root = root
         self.home = root / "home"
+        self.health = root / "health.sock"
         self.provider = provider
         self.lines: list[str] = []
         self.process: subprocess.Popen[bytes] | None = None
@@ -36,6 +37,7 @@ class Installation:
             "HOME": os.environ.get("HOME", "/"),
             "PYTHONPATH": str(Path(__file__).parents[2]),
             "PIDISPATCH_HOME": str(self.home),
+            "PIDISPATCH_HEALTH": f"unix:{self.health}",
             "PIDISPATCH_UPSTREAM_SCRIPTED": f"{provider.url}/v1",
             "PIDISPATCH_UPSTREAM_ANTHROPIC": provider.url,
             "SCRIPTED_API_KEY": KEY,

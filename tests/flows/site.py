@@ -10,6 +10,7 @@ from pidispatch.domain.policy import Policy
 from pidispatch.errors import EngineUnavailable, FolderRefused, GatewayUnavailable
 from pidispatch.execute.cleanup import Cleanup
 from pidispatch.execute.finish import Finisher
+from pidispatch.execute.hands import Hands
 from pidispatch.execute.launch import BoxLimits, Launcher
 from pidispatch.ports import ImageFacts, JobPaths, LocalFolder, ProviderFacts, Refused
 from pidispatch.store.admission import PostgresAdmissions
@@ -129,6 +130,7 @@ class Site:
             concurrency=capacity,
             daily_cap=25,
         )
+        self.hands = Hands(WORKER)
         cleanup = Cleanup(boxes=self.boxes, doors=self.doors, files=self.files, bell=self.bell)
         self.gate = AdmissionGate(
             host=HOST,
@@ -149,6 +151,7 @@ class Site:
             open_folder=self.open_folder,
             cleanup=cleanup,
             limits=BoxLimits(1 << 30, 1.0, 60),
+            hands=self.hands,
         )
         self.finisher = Finisher(
             host=HOST,
@@ -171,6 +174,7 @@ class Site:
             boxes=self.boxes,
             watch=self.boxes,
             finisher=self.finisher,
+            hands=self.hands,
             orphans=Orphans(
                 installation=INSTALLATION,
                 boxes=self.boxes,

@@ -1,6 +1,7 @@
 """The reconciler on real rows: what a crash left is finished, stopped, taken back or removed."""
 
 from sqlalchemy import text
+from structlog.testing import capture_logs
 
 from pidispatch.domain.sandbox import (
     LABEL_ATTEMPT,
@@ -13,7 +14,7 @@ from pidispatch.domain.sandbox import (
 )
 from pidispatch.errors import QueueUnavailable
 from tests.flows.site import INSTALLATION
-from tests.store.builders import HOST, a_run, assert_ledger_is_exact, row, value
+from tests.store.builders import HOST, WORKER, a_run, assert_ledger_is_exact, row, value
 
 STATE = "SELECT state FROM runs WHERE id = :id"
 
@@ -123,7 +124,7 @@ def test_a_preparer_that_fell_silent_loses_its_run_and_nothing_is_charged(site):
 
     assert row(site.database, "SELECT state, cause FROM runs WHERE id = :id", id=run_id) == {
         "state": "deferred",
-        "cause": "never-started",
+        "cause": "worker-silent",
     }
     assert value(site.database, "SELECT used FROM spend_windows") == 0
     site.look()
@@ -255,3 +256,93 @@ def test_a_payload_is_kept_seven_days_after_the_end_and_then_deleted(site):
 
     assert value(site.database, "SELECT count(*) FROM run_payloads") == 0
     assert value(site.database, "SELECT count(*) FROM run_history") == 1
+
+
+def test_a_run_that_silences_three_workers_is_poisoned_and_pays_nothing(site):
+    run_id = a_run(site.database)
+
+    for _ in range(3):
+        make_due(site, run_id)
+        claim = site.gate.admit()
+        site.runs.preparing(claim)
+        silence_worker(site)
+        site.look()
+        site.hosts.beat(WORKER)
+
+    ended = row(site.database, "SELECT state, outcome, reason, why FROM runs WHERE id = :id", id=run_id)
+    assert ended == {"state": "ended", "outcome": "failed", "reason": "poisoned", "why": "worker-silent"}
+    assert evidence(site, run_id) == ["worker-silent", "worker-silent", "poisoned"]
+    assert value(site.database, "SELECT used FROM spend_windows") == 0
+    assert site.nothing_is_left()
+
+
+def make_due(site, run_id):
+    with site.database.transaction() as connection:
+        connection.execute(text("UPDATE runs SET not_before = NULL WHERE id = :id"), {"id": run_id})
+
+
+def evidence(site, run_id):
+    with site.database.transaction() as connection:
+        asked = text("SELECT reason FROM run_attempts WHERE run_id = :id ORDER BY attempt")
+        return list(connection.execute(asked, {"id": run_id}).scalars())
+
+
+def test_a_worker_that_left_in_order_does_not_count_against_a_run(site):
+    run_id = a_run(site.database)
+    site.runs.preparing(site.gate.admit())
+    site.hosts.leave(WORKER)
+
+    site.look()
+
+    assert evidence(site, run_id) == ["never-started"]
+
+
+def test_a_claim_whose_answer_got_lost_is_taken_back_from_a_living_worker(site):
+    run_id = a_run(site.database)
+    site.gate.admit()  # committed; the connection broke before the answer
+    site.offset = "6 seconds"
+
+    site.look()
+
+    assert value(site.database, "SELECT cause FROM runs WHERE id = :id", id=run_id) == "never-started"
+    assert_ledger_is_exact(site.database)
+
+
+def test_a_run_that_a_thread_is_preparing_is_left_to_it(site):
+    run_id = a_run(site.database)
+    claim = site.gate.admit()
+    site.offset = "6 seconds"
+
+    with site.hands.holding(claim.run_id):
+        site.look()
+
+    assert value(site.database, STATE, id=run_id) == "admitted"
+
+
+def test_a_taking_back_that_could_not_remove_the_box_is_taken_up_again(site):
+    run_id = a_run(site.database)
+    claim, container = site.started()
+    site.runs.finishing(site.runs.facts(claim.run_id).claim)  # and then the engine went away
+
+    site.look()
+    site.hear_finishes()
+
+    assert value(site.database, STATE, id=run_id) == "deferred"
+    assert site.boxes.inspect(container) is None
+    assert site.nothing_is_left()
+
+
+def test_a_stop_that_is_not_confirmed_is_told_every_thirty_seconds(site, monkeypatch):
+    a_run(site.database)
+    claim, container = site.started()
+    site.go(claim)
+    site.runs.request_stop(claim.run_id, reason="operator-cancel")
+    monkeypatch.setattr(site.boxes, "stop", lambda container_id, grace: None)  # it does not die
+
+    with capture_logs() as logs:
+        for seconds in (0, 29, 32, 40, 63):
+            site.offset = f"{seconds} seconds"
+            site.look()
+
+    alarms = [line for line in logs if line["event"] == "stop_unconfirmed"]
+    assert [(line["log_level"], line["box"]) for line in alarms] == [("error", container[:12])] * 2

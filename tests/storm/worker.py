@@ -14,6 +14,7 @@ from pidispatch.admit import AdmissionGate
 from pidispatch.domain.policy import Policy, ScopeCaps
 from pidispatch.execute.cleanup import Cleanup
 from pidispatch.execute.finish import Finisher
+from pidispatch.execute.hands import Hands
 from pidispatch.execute.launch import BoxLimits, Launcher
 from pidispatch.ports import CallEnd, LocalFolder
 from pidispatch.store.admission import PostgresAdmissions
@@ -86,6 +87,7 @@ class StormWorker:
         self.runs, self.endings = PostgresRuns(database), PostgresEndings(database)
         doors, files, self.bell = StubDoors(), FakeFiles(), FakeBell()
         doors.tickets = self.tickets
+        hands = Hands(worker)
         cleanup = Cleanup(boxes=self.boxes, doors=doors, files=files, bell=self.bell)
         self.gate = AdmissionGate(
             host=HOST,
@@ -106,6 +108,7 @@ class StormWorker:
             open_folder=open_folder,
             cleanup=cleanup,
             limits=BoxLimits(1 << 30, 1.0, 600),
+            hands=hands,
         )
         self.finisher = Finisher(
             host=HOST,
@@ -127,6 +130,7 @@ class StormWorker:
             boxes=self.boxes,
             watch=self.boxes,
             finisher=self.finisher,
+            hands=hands,
             orphans=Orphans(
                 installation=INSTALLATION, boxes=self.boxes, doors=doors, files=files, open_doors=list
             ),

@@ -4,15 +4,18 @@ import typer
 
 from pidispatch.entrypoints.cli import (
     budget,
+    cancelling,
     check,
     config,
     db,
     demo,
     doctor,
     explain,
+    forgetting,
     image,
     logs,
     pausing,
+    requeueing,
     run,
     runs,
     settings,
@@ -48,6 +51,9 @@ cli.command()(status.status)
 cli.command()(budget.budget)
 cli.command()(pausing.pause)
 cli.command()(pausing.resume)
+cli.command()(cancelling.cancel)
+cli.command()(requeueing.requeue)
+cli.command("forget-host")(forgetting.forget_host)
 cli.command()(doctor.doctor)
 cli.command()(config.config)
 cli.command()(check.check)

@@ -28,6 +28,8 @@ def explain(run: RunName, as_json: AsJson = False) -> None:
 def _print(found: "Explanation") -> None:
     run, answer = found.run, found.answer
     out.print(plain(f"{run.public_id}: {how_it_stands(run)}"))
+    if run.requeue_of is not None:
+        out.print(plain(f"repeats {run.requeue_of}"))
     if answer is None:
         out.print("nobody has looked at it yet")
     else:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pidispatch.entrypoints.cli.options import AsJson
+from pidispatch.entrypoints.cli.options import AsJson, Reason
 from pidispatch.entrypoints.cli.output import cell, err, out, plain, print_json
 from pidispatch.entrypoints.cli.wording import count_of
 
@@ -12,14 +12,6 @@ if TYPE_CHECKING:
     from pidispatch.app.pausing import Pause
 
 EVERYTHING = "*"
-LONGEST_REASON = 500
-
-
-def _printable(text: str | None) -> str | None:
-    if text is None or (text.isprintable() and 0 < len(text) <= LONGEST_REASON):
-        return text
-    raise typer.BadParameter(f"want 1 to {LONGEST_REASON} printable characters")
-
 
 Scope = Annotated[
     str,
@@ -27,7 +19,6 @@ Scope = Annotated[
         metavar="FOLDER", help="A folder, project:ID or a key that `status` shows; else everything."
     ),
 ]
-Reason = Annotated[str | None, typer.Option(callback=_printable, help="For the audit log.")]
 
 
 def pause(scope: Scope = EVERYTHING, reason: Reason = None, as_json: AsJson = False) -> None:

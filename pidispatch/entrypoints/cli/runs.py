@@ -65,6 +65,7 @@ def _print_run(found: "RunDetail") -> None:
     print_facts(
         (
             ("run", f"{run.public_id} (number {run.id})"),
+            ("repeats", run.requeue_of),
             ("target", run.target),
             ("folder", payload.folder if payload else None),
             ("state", how_it_stands(run)),

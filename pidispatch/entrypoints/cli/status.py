@@ -1,26 +1,33 @@
 """`status`: what is true of the queue now."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from pidispatch.entrypoints.cli.options import AsJson
 from pidispatch.entrypoints.cli.output import cell, out, plain, print_facts, print_json, print_table
-from pidispatch.entrypoints.cli.wording import amount, window_name
+from pidispatch.entrypoints.cli.wording import amount, count_of, window_name
 
 if TYPE_CHECKING:
-    from pidispatch.app.reading import QueueStatus
+    from pidispatch.app.health import Health
+    from pidispatch.app.reading import HostRecord, QueueStatus
+
+Check = Annotated[bool, typer.Option("--check", help="End with exit code 1 when something is red.")]
 
 
-def status(as_json: AsJson = False) -> None:
-    """Show the queue: runs by state, workers, hosts, pauses, and what today may still start."""
-    from pidispatch.app import reading
+def status(as_json: AsJson = False, check: Check = False) -> None:
+    """Show the queue: runs by state, workers, hosts, pauses, what today may still start, and what is red."""
+    from pidispatch.app.health import document, standing_and_health
     from pidispatch.app.places import read_settings
 
-    found = reading.status(read_settings())
+    found, health = standing_and_health(read_settings())
     if as_json:
-        print_json(_document(found))
+        print_json(_document(found) | {"health": document(health)})
     else:
-        _print_status(found)
+        _print_status(found, health)
+    if check and not health.ok:
+        raise typer.Exit(1)
 
 
 def _document(found: "QueueStatus") -> dict[str, object]:
@@ -39,7 +46,7 @@ def _document(found: "QueueStatus") -> dict[str, object]:
     }
 
 
-def _print_status(found: "QueueStatus") -> None:
+def _print_status(found: "QueueStatus", health: "Health") -> None:
     workers = len(found.workers)
     print_facts(
         (
@@ -49,8 +56,12 @@ def _print_status(found: "QueueStatus") -> None:
             ("ended today", _counts(found.ended_today) or "none"),
             ("workers", str(workers) if workers else "none: start `pidispatch up` or `pidispatch worker`"),
             ("open model calls", found.held_calls),
+            ("health", "ok" if health.ok else f"{len(health.red)} red"),
+            *(("unreachable", _silence(host)) for host in found.hosts if host.unreachable),
         )
     )
+    for fault in health.red:
+        out.print(plain(f"red: {fault.word}: {fault.sentence}; {fault.way_out}"))
     for problem in found.file_problems:
         out.print(plain(f"not in force: {problem}"))
     for pause in found.paused:
@@ -77,6 +88,11 @@ def _print_status(found: "QueueStatus") -> None:
                 for window in found.windows
             ],
         )
+
+
+def _silence(host: "HostRecord") -> str:
+    runs = count_of(host.unreachable, "run")
+    return f"{runs} on {host.name}, silent since {cell(host.heartbeat_at)}: `pidispatch forget-host` gives them up"
 
 
 def _counts(counts: Mapping[str, int]) -> str:

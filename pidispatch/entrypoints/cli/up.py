@@ -20,11 +20,22 @@ def up(
 
 
 def worker(
+    *,
     processes: Annotated[int, typer.Option(min=1, max=16, help="Worker processes.")] = 1,
     threads: Annotated[int, typer.Option(min=1, max=64, help="Threads of each process.")] = 4,
+    drain: Annotated[
+        bool, typer.Option("--drain", help="At SIGTERM start nothing more and wait for this host's runs.")
+    ] = False,
+    stop_runs: Annotated[
+        bool, typer.Option("--stop-runs", help="At SIGTERM stop this host's runs first.")
+    ] = False,
 ) -> None:
-    """Start a worker (`dramatiq pidispatch.actors`) for configured or running services."""
+    """Start a worker (`dramatiq pidispatch.actors`); at SIGTERM it ends within 2 s, and its runs go on."""
+    if drain and stop_runs:
+        raise typer.BadParameter("give at most one of --drain and --stop-runs")
     from pidispatch.app.places import read_settings
     from pidispatch.app.up import exec_worker
+    from pidispatch.config import AtSigterm
 
-    exec_worker(read_settings(), processes=processes, threads=threads)
+    chosen = AtSigterm.DRAIN if drain else AtSigterm.STOP_RUNS if stop_runs else None
+    exec_worker(read_settings(), processes=processes, threads=threads, at_sigterm=chosen)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def how_it_stands(run: "RunRecord") -> str:
-    """`completed`, `policy: over-budget (day-cap)`, `deferred: scope`, `running`."""
+    """`completed`, `policy: over-budget (day-cap)`, `deferred: scope`, `running`, `running: unreachable`."""
     if run.ended:
         detail = f" ({run.why})" if run.why else ""
         return (
@@ -20,6 +20,8 @@ def how_it_stands(run: "RunRecord") -> str:
         )
     if run.state == State.QUEUED:
         return run.state
+    if run.unreachable:
+        return f"{run.state}: unreachable"
     word = run.stop_reason if run.state in OCCUPYING else run.cause
     return f"{run.state}: {word}" if word else run.state
 

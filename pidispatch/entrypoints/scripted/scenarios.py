@@ -82,6 +82,11 @@ _LOOK_AT_BOX = (
     "ls -la / /job /workspace /gate /agent; touch /job/x; tr '\\0' ' ' < /proc/1/cmdline"
 )
 
+# Three that will not go: a detached one in a session of its own, one in the background, and the tool itself.
+_STUBBORN = (
+    "trap '' TERM INT HUP; (setsid bash -c \"trap '' TERM INT HUP; while :; do sleep 1; done\" >/dev/null 2>&1 &); "
+    "(while :; do sleep 1; done) & touch waiting; while :; do sleep 1; done"
+)
 _WAIT_FOR_RELEASE = "touch waiting; for i in $(seq 900); do [ -e release ] && break; sleep 0.1; done; echo released > gated.txt"
 
 HAPPY = (
@@ -112,6 +117,7 @@ SCENARIOS: dict[str, Scenario] = {
         (say(bash("echo started; sleep 60; echo finished > slow.txt")), say("The slow tool has ended."))
     ),
     "gated": Scenario((say(bash(_WAIT_FOR_RELEASE)), say("I was let go on."))),
+    "stubborn": Scenario((say(bash(_STUBBORN)), say("Nobody ended it."))),
     "slowtext": Scenario((Say(("word " * 400,), pause=0.05),)),
     "length": Scenario((Say(("This answer is cut off he",), cut=True),)),
     "http401": Scenario(

@@ -1,0 +1,89 @@
+"""End runs because a person says so, and say which are proven gone."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from pidispatch.app.actor import actor
+from pidispatch.app.databases import opened
+from pidispatch.app.ringing import ring
+from pidispatch.config import Settings
+from pidispatch.domain.run import State
+from pidispatch.queue.bells import RedisBell
+from pidispatch.store import cancelling, history
+from pidispatch.store.cancelling import Asked
+from pidispatch.store.database import Database
+from pidispatch.store.history import RunRecord
+
+__all__ = ["Cancelled", "RunRecord", "cancel", "cancel_all"]
+
+WAIT_SECONDS = 30.0
+LOOK_SECONDS = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """What became of one cancel. `was` is the run's state before it; `gone`: no container, and all of it settled.
+
+    `had_ended`: there was nothing to cancel. A run that is not gone is still being stopped.
+    """
+
+    public_id: str
+    was: State
+    had_ended: bool
+    gone: bool
+    run: RunRecord
+
+
+Told = Callable[[Cancelled], None]
+
+
+def cancel(settings: Settings, name: str, *, reason: str | None, wait: float = WAIT_SECONDS) -> Cancelled:
+    """Return when the run is gone, or after `wait` seconds. Raises NoSuchRun, and as `opened`."""
+    with opened(settings) as database:
+        run_id = history.find_run(database, name).id
+        asked = [cancelling.cancel(database, run_id, actor=actor(settings), reason=reason)]
+        return _await(database, settings, asked, wait)[0]
+
+
+def cancel_all(settings: Settings, *, reason: str | None, wait: float = WAIT_SECONDS) -> Sequence[Cancelled]:
+    """Every run that had not ended when this was called; those that wait are ended first. Raises as `opened`."""
+    who = actor(settings)
+    with opened(settings) as database:
+        asked = [
+            cancelling.cancel(database, run_id, actor=who, reason=reason)
+            for run_id in cancelling.live_runs(database)
+        ]
+        return _await(database, settings, [one for one in asked if not one.had_ended], wait)
+
+
+def _await(
+    database: Database, settings: Settings, asked: Sequence[Asked], wait: float
+) -> Sequence[Cancelled]:
+    """Wake the hosts that hold the boxes, and look until all are gone or the time is over."""
+    stopping = [one for one in asked if one.host is not None and not one.had_ended]
+    if stopping:
+        ring(settings, lambda bell: _wake(bell, stopping))
+    until = time.monotonic() + wait
+    open_ids = {one.run_id for one in stopping}
+    while open_ids:
+        open_ids -= set(cancelling.ended_of(database, sorted(open_ids)))
+        if time.monotonic() >= until:
+            break
+        if open_ids:
+            time.sleep(LOOK_SECONDS)
+    return [_told(database, one) for one in asked]
+
+
+def _wake(bell: RedisBell, stopping: Sequence[Asked]) -> None:
+    """A finisher whose ending became stale by the cancel is rung for again; for the others a look is enough."""
+    for one in stopping:
+        if one.state is State.FINISHING:
+            bell.ring_finish(str(one.host), one.run_id)
+    for host in {str(one.host) for one in stopping}:
+        bell.ring_look(host)
+
+
+def _told(database: Database, asked: Asked) -> Cancelled:
+    run = history.run_record(database, asked.run_id)
+    return Cancelled(asked.public_id, asked.state, asked.had_ended, run.ended and not asked.had_ended, run)

@@ -1,0 +1,91 @@
+"""Gather what decides whether this installation is healthy, each part by itself, and judge it."""
+
+import os
+from dataclasses import asdict
+
+from pidispatch.app.databases import opened
+from pidispatch.app.places import addresses
+from pidispatch.app.reading import standing_of
+from pidispatch.config import Settings
+from pidispatch.domain.health import Facts, Fault, Health, RedisFacts, RowFacts, judge
+from pidispatch.errors import (
+    ConfigurationRefused,
+    DatabaseUnavailable,
+    PidispatchError,
+    QueueUnavailable,
+    SchemaDiffers,
+)
+from pidispatch.gateway.client import ControlDoors
+from pidispatch.gateway.control import NAME as CONTROL
+from pidispatch.queue.broker import redis_facts
+from pidispatch.store import schema
+from pidispatch.store.database import Database
+from pidispatch.store.health import row_facts
+from pidispatch.store.standing import QueueStatus
+
+QUICK = 3.0  # seconds: who asks for health waits for all parts together
+
+__all__ = ["Fault", "Health", "document", "health_of", "standing_and_health"]
+
+
+def health_of(settings: Settings, database: Database, redis_url: str | None) -> Health:
+    """Never raises for a part that does not answer: that is what it tells. `redis_url` None: not asked."""
+    problem, difference, rows = _database(database)
+    return judge(
+        Facts(
+            host=settings.worker_name,
+            database=problem,
+            schema=difference,
+            redis=None if redis_url is None else _redis(redis_url),
+            gateway_ready=_gateway(settings),
+            rows=rows,
+        )
+    )
+
+
+def standing_and_health(settings: Settings) -> tuple[QueueStatus, Health]:
+    """What `status` shows. Raises what `opened` raises: without rows there is nothing to show."""
+    with opened(settings) as database:
+        return standing_of(database, settings), health_of(settings, database, _redis_address(settings))
+
+
+def _redis_address(settings: Settings) -> str | None:
+    try:
+        return addresses(settings).redis
+    except ConfigurationRefused:  # who only reads needs the database alone
+        return None
+
+
+def _database(database: Database) -> tuple[str | None, str | None, RowFacts | None]:
+    for again in (True, False):
+        try:
+            schema.require(database)
+            return None, None, row_facts(database)
+        except SchemaDiffers as error:
+            return None, str(error), None
+        except DatabaseUnavailable as error:
+            if not again:  # the first may be a connection of before Postgres was restarted
+                return str(error), None, None
+        except PidispatchError as error:
+            return str(error), None, None
+    raise AssertionError("unreachable")
+
+
+def _redis(url: str) -> RedisFacts:
+    try:
+        return redis_facts(url, timeout=QUICK)
+    except QueueUnavailable as error:
+        return RedisFacts(problem=str(error))
+
+
+def _gateway(settings: Settings) -> bool | None:
+    """None where this user may not ask."""
+    control = settings.run_dir / CONTROL
+    if not os.access(control, os.W_OK) and os.path.lexists(control):
+        return None
+    return ControlDoors(control).ready(seconds=QUICK)
+
+
+def document(health: Health) -> dict[str, object]:
+    """As `status --json` and `/healthz` show it."""
+    return {"ok": health.ok, "faults": [asdict(fault) for fault in health.red]}

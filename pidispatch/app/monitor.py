@@ -1,0 +1,69 @@
+"""Answer for the health of this host beside a worker: `/healthz` for supervisors, `/metrics` for Prometheus."""
+
+import json
+import threading
+from dataclasses import dataclass
+
+from pidispatch.app.health import document, health_of
+from pidispatch.app.metrics import health_gauges, queue_gauges
+from pidispatch.app.places import Addresses
+from pidispatch.app.reading import standing_of
+from pidispatch.config import Settings
+from pidispatch.domain.health import Health, Word, unanswered
+from pidispatch.errors import PidispatchError
+from pidispatch.monitoring.metrics import CONTENT_TYPE, Gauge, exposition
+from pidispatch.monitoring.refreshed import PATIENCE, Refreshed
+from pidispatch.monitoring.server import Answer, serve
+from pidispatch.store.database import Database
+from pidispatch.store.measures import measure_today
+
+UNREADABLE = {Word.DATABASE_SILENT, Word.SCHEMA_DIFFERS}
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What one look found; `gauges` is empty when the rows could not be read."""
+
+    health: Health
+    gauges: tuple[Gauge, ...]
+
+
+class Monitor:
+    """Looks when it is asked, over a connection of its own: a stuck one takes nothing from the worker."""
+
+    def __init__(self, settings: Settings, where: Addresses) -> None:
+        self._settings = settings
+        self._database = Database(where.database, pool_size=1, application="pidispatch health")
+        self._redis_url = where.redis
+        self._look: Refreshed[Look] = Refreshed(self.look)
+
+    def run(self, stop: threading.Event) -> None:
+        """Serve both pages until `stop`, where the settings name an address."""
+        if self._settings.health is not None:
+            serve(self._settings.health, {"/healthz": self.healthz, "/metrics": self.metrics}, stop)
+            self.close()
+
+    def close(self) -> None:
+        self._database.close()
+
+    def look(self) -> Look:
+        health = health_of(self._settings, self._database, self._redis_url)
+        if UNREADABLE & {fault.word for fault in health.red}:
+            return Look(health, ())
+        try:
+            queue = standing_of(self._database, self._settings)
+            return Look(health, tuple(queue_gauges(queue, measure_today(self._database))))
+        except PidispatchError:
+            return Look(health, ())  # the next look tells why
+
+    def healthz(self) -> Answer:
+        health = self._found().health
+        body = json.dumps(document(health)) + "\n"
+        return Answer(200 if health.ok else 503, "application/json", body.encode())
+
+    def metrics(self) -> Answer:
+        found = self._found()
+        return Answer(200, CONTENT_TYPE, exposition([*health_gauges(found.health), *found.gauges]))
+
+    def _found(self) -> Look:
+        return self._look.get() or Look(unanswered(PATIENCE), ())

@@ -1,0 +1,251 @@
+"""Decide from facts what is red: what an operator must look at now, and the way out."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from pidispatch.domain.run import OCCUPYING, State
+
+PATIENCE = timedelta(seconds=30)  # what is not done within it was promised and is not kept
+CALL_LIMIT = timedelta(minutes=15)
+DRAIN_LIMIT = timedelta(seconds=60)  # a door that closes drains for 30 s
+MOST_NAMED = 5
+
+START_ONE = "start `pidispatch up` or `pidispatch worker` there; the log of a worker that runs says why"
+
+
+class Word(StrEnum):
+    """Every fault there is: the label of a metric, so the list is closed."""
+
+    CHECK_SILENT = "check-silent"
+    DATABASE_SILENT = "database-silent"
+    SCHEMA_DIFFERS = "schema-differs"
+    REDIS_SILENT = "redis-silent"
+    REDIS_EVICTS = "redis-evicts"
+    REDIS_FORGETS = "redis-forgets"
+    GATEWAY_SILENT = "gateway-silent"
+    NOT_RECONCILED = "not-reconciled"
+    UNREACHABLE = "unreachable"
+    BELLS_SILENT = "bells-silent"
+    STOP_UNCONFIRMED = "stop-unconfirmed"
+    CALL_HELD = "call-held"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing that is red: its word for programs, a sentence and the way out for people."""
+
+    word: Word
+    sentence: str
+    way_out: str
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """`red` is empty when all is well."""
+
+    red: tuple[Fault, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        return not self.red
+
+
+@dataclass(frozen=True, slots=True)
+class HostFacts:
+    """One host. `worker_since` is when the longest-lived of its live workers started, None without one."""
+
+    name: str
+    used: int
+    worker_since: datetime | None
+    heartbeat_at: datetime
+    reconciled_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Overdue:
+    """A run that might have started on `host` since `since`: there was room, a worker, and nothing in its way."""
+
+    public_id: str
+    host: str
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Stopping:
+    """A run that was asked to stop at `since` and is not proven gone."""
+
+    public_id: str
+    host: str
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class OpenCall:
+    """A model call whose row is still `held`, and the run it belongs to."""
+
+    public_id: str
+    state: State
+    state_since: datetime
+    opened_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class RowFacts:
+    """What the rows say at `at`, Postgres's clock."""
+
+    at: datetime
+    hosts: Sequence[HostFacts] = ()
+    overdue: Sequence[Overdue] = ()
+    stopping: Sequence[Stopping] = ()
+    calls: Sequence[OpenCall] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RedisFacts:
+    """`problem` when it does not answer; else whether it may throw bells away, and whether a restart would."""
+
+    problem: str | None = None
+    policy: str = "noeviction"
+    append_only: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What was found, seen from `host`. None is what was not asked, or could not be: it makes nothing red.
+
+    `database` and `schema` are the sentence of what is wrong with them.
+    """
+
+    host: str
+    database: str | None = None
+    schema: str | None = None
+    redis: RedisFacts | None = None
+    gateway_ready: bool | None = None
+    rows: RowFacts | None = None
+
+
+def judge(facts: Facts) -> Health:
+    return Health(tuple(_faults(facts)))
+
+
+def unanswered(seconds: float) -> Health:
+    """The check-up itself did not come to an end in time."""
+    sentence = (
+        f"a service accepts connections and does not answer: the check-up was not done in {seconds:.0f} s"
+    )
+    way_out = "see that Postgres, Redis and the gateway run and are not stopped: `pidispatch doctor`"
+    return Health((Fault(Word.CHECK_SILENT, sentence, way_out),))
+
+
+def _faults(facts: Facts) -> Iterator[Fault]:
+    if facts.database is not None:
+        yield Fault(
+            Word.DATABASE_SILENT,
+            facts.database,
+            "start Postgres, or mend DATABASE_URL; runs that go on wait for it",
+        )
+    if facts.schema is not None:
+        yield Fault(
+            Word.SCHEMA_DIFFERS,
+            facts.schema,
+            "`pidispatch db check` says which side is older; see its way out",
+        )
+    yield from _redis(facts.redis)
+    rows = facts.rows
+    if facts.gateway_ready is False and (rows is None or _has_workers(rows, facts.host)):
+        yield Fault(
+            Word.GATEWAY_SILENT,
+            f"no gateway answers as ready on {facts.host}: nothing starts there, and no model call passes",
+            "start `pidispatch up`, or `python -m pidispatch.entrypoints.gateway` beside the worker",
+        )
+    if rows is not None:
+        yield from _hosts(rows)
+        yield from _runs(rows)
+
+
+def _redis(redis: RedisFacts | None) -> Iterator[Fault]:
+    if redis is None:
+        return
+    if redis.problem is not None:
+        way_out = "start Redis, or mend REDIS_URL; until then nothing new starts, and runs still end"
+        yield Fault(Word.REDIS_SILENT, redis.problem, way_out)
+        return
+    if redis.policy != "noeviction":
+        yield Fault(
+            Word.REDIS_EVICTS,
+            f"Redis may throw bells away when its memory is full ({redis.policy})",
+            "set `maxmemory-policy noeviction`",
+        )
+    if not redis.append_only:
+        yield Fault(
+            Word.REDIS_FORGETS,
+            "Redis keeps no append-only file: a restart loses bells",
+            "set `appendonly yes`",
+        )
+
+
+def _has_workers(rows: RowFacts, name: str) -> bool:
+    return any(host.name == name and host.worker_since is not None for host in rows.hosts)
+
+
+def _hosts(rows: RowFacts) -> Iterator[Fault]:
+    for host in rows.hosts:
+        if host.worker_since is not None:
+            since = max(host.worker_since, host.reconciled_at or host.worker_since)
+            if rows.at - since > PATIENCE:
+                yield Fault(
+                    Word.NOT_RECONCILED,
+                    f"rows and containers of {host.name} were not compared for {_seconds(rows.at - since)}",
+                    "see that the Docker engine answers there; the worker's log says `reconcile_failed` and why",
+                )
+        elif host.used and rows.at - host.heartbeat_at > PATIENCE:
+            yield Fault(
+                Word.UNREACHABLE,
+                f"{host.name} holds {host.used} {'run' if host.used == 1 else 'runs'} and no worker of it"
+                f" was heard for {_seconds(rows.at - host.heartbeat_at)}; they keep their slots and money",
+                f"{START_ONE}; `pidispatch forget-host {host.name}` gives up a host that is gone for good",
+            )
+
+
+def _runs(rows: RowFacts) -> Iterator[Fault]:
+    overdue = [f"{run.public_id} on {run.host}" for run in rows.overdue if rows.at - run.since > PATIENCE]
+    if overdue:
+        yield Fault(
+            Word.BELLS_SILENT,
+            f"runs could start for {_seconds(PATIENCE)} and nothing took them: {_named(overdue)}",
+            "see that Redis answers the worker, that its gateway is ready, and its log: `admission_failed` says why",
+        )
+    stopping = [f"{run.public_id} on {run.host}" for run in rows.stopping if rows.at - run.since > PATIENCE]
+    if stopping:
+        yield Fault(
+            Word.STOP_UNCONFIRMED,
+            f"runs were asked to stop more than {_seconds(PATIENCE)} ago and are not proven gone: {_named(stopping)}",
+            "see that a worker and the Docker engine of that host answer: `docker ps`",
+        )
+    held = [call.public_id for call in rows.calls if _stays_held(call, rows.at)]
+    if held:
+        yield Fault(
+            Word.CALL_HELD,
+            f"model calls stay open: {_named(sorted(set(held)))}",
+            "restart the gateway of that host: it settles what an earlier one left open at what it held",
+        )
+
+
+def _stays_held(call: OpenCall, now: datetime) -> bool:
+    """A call may be open while its run goes on, and while the door of an ended box drains."""
+    if call.state not in OCCUPYING:
+        return True
+    if call.state is State.FINISHING and now - call.state_since > DRAIN_LIMIT:
+        return True
+    return now - call.opened_at > CALL_LIMIT
+
+
+def _named(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MOST_NAMED:,} more" if len(names) > MOST_NAMED else ""
+    return ", ".join(names[:MOST_NAMED]) + more
+
+
+def _seconds(length: timedelta) -> str:
+    return f"{length.total_seconds():,.0f} s"

@@ -1,0 +1,47 @@
+"""`forget-host`: give up a host that is gone for good."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pidispatch.entrypoints.cli.options import AsJson
+from pidispatch.entrypoints.cli.output import cell, err, out, plain, print_json
+from pidispatch.entrypoints.cli.wording import count_of
+
+if TYPE_CHECKING:
+    from pidispatch.app.forgetting import Silence
+
+
+def forget_host(
+    host: Annotated[str, typer.Argument(metavar="HOST", help="A host as `status` shows it.")],
+    *,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """End every run of a dead host as lost: its slots are free, what may have been spent stays spent."""
+    from pidispatch.app import forgetting
+    from pidispatch.app.places import read_settings
+
+    settings = read_settings()
+    found = forgetting.look_at(settings, host)
+    if not yes:
+        _ask(found)
+    lost = forgetting.forget(settings, host)
+    if as_json:
+        print_json({"host": host, "lost": lost, "waiting": found.waiting})
+        return
+    for public_id in lost:
+        out.print(plain(f"{public_id} is lost"))
+    out.print(plain(f"{host} is forgotten: {count_of(len(lost), 'run')} lost"))
+    if found.waiting:
+        out.print(
+            plain(f"{count_of(found.waiting, 'run')} wait for it alone: `pidispatch cancel` ends those too")
+        )
+
+
+def _ask(found: "Silence") -> None:
+    err.print(plain(f"{found.host} has been silent since {cell(found.heartbeat_at)}"))
+    for public_id in found.runs:
+        err.print(plain(f"  {public_id} will be lost"))
+    if not typer.confirm("Is it gone for good?", err=True):
+        raise typer.Exit(1)

@@ -1,0 +1,41 @@
+"""`requeue`: repeat a run that has ended."""
+
+from typing import Annotated
+
+import typer
+
+from pidispatch.entrypoints.cli.options import AsJson, RunName
+from pidispatch.entrypoints.cli.output import err, out, plain, print_json
+from pidispatch.entrypoints.cli.task import task_bytes
+from pidispatch.entrypoints.cli.wording import progress_of, queue_in_words
+
+
+def requeue(
+    run: RunName,
+    *,
+    task_file: Annotated[
+        str | None, typer.Option(metavar="PATH", help="Another task for it; - is stdin.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Queue a run that has ended once more, as a new run: every gate and every limit holds again."""
+    task = None if task_file is None else task_bytes(None, task_file)
+
+    from pidispatch.app import requeueing
+    from pidispatch.app.places import read_settings
+
+    settings = read_settings()
+    made = requeueing.requeue(settings, run, task=task)
+    if as_json:
+        document = {"public_id": made.public_id, "requeue_of": made.requeue_of, "duplicate": made.duplicate}
+        print_json({**document, "rung": made.rung, "run": made.run})
+        return
+    if made.duplicate:
+        same = f"{made.public_id} is this same request of this minute, nothing new is queued"
+        out.print(plain(f"{same}: {progress_of(made.run)}"))
+    else:
+        out.print(plain(f"{made.public_id} repeats {made.requeue_of} and is queued for {made.run.target}"))
+        if not made.rung:
+            err.print("Redis does not answer, so no worker was woken: a worker finds the run by itself")
+    if not made.run.ended:
+        out.print(plain(queue_in_words(made.queue, made.run.pinned_host or settings.worker_name)))

@@ -1,0 +1,60 @@
+"""End a worker the moment SIGTERM arrives, and not before its runs allow it."""
+
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from types import FrameType
+
+import dramatiq
+from dramatiq.middleware import Middleware
+
+LOOK_MS = 500  # how long a thread of dramatiq's sleeps before it looks whether it should end
+UNDER_WAY_MS = 500  # for an actor under way; what is cut is fenced, and the next worker goes on with it
+
+
+class PromptShutdown(Middleware):
+    """First in the list of middleware.
+
+    dramatiq's main thread sees a signal up to a second late, then stops workers and consumers in turn, a second each.
+    Here the handler itself ends them, together. `close` ends admission. `wait`, if there is one, returns when the worker
+    may end: until then its threads go on. `begin` tells the threads beside the worker to end. A second SIGTERM is
+    dramatiq's own: it exits at once.
+    """
+
+    def __init__(
+        self,
+        *,
+        close: Callable[[], None],
+        begin: Callable[[], None],
+        wait: Callable[[], None] | None = None,
+    ) -> None:
+        self._close, self._begin, self._wait = close, begin, wait
+
+    def before_worker_boot(self, broker: dramatiq.Broker, worker: dramatiq.Worker) -> None:  # noqa: ARG002
+        worker.worker_timeout = LOOK_MS
+
+    def after_worker_boot(self, broker: dramatiq.Broker, worker: dramatiq.Worker) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            return  # no process of dramatiq's own: whoever embeds the worker has the signals
+        before = signal.getsignal(signal.SIGTERM)
+
+        def end(number: int, frame: FrameType | None) -> None:
+            if callable(before):
+                before(number, frame)
+            self._end(broker, worker)
+            sys.exit(0)
+
+        signal.signal(signal.SIGTERM, end)
+
+    def _end(self, broker: dramatiq.Broker, worker: dramatiq.Worker) -> None:
+        self._close()
+        if self._wait is not None:
+            self._wait()
+        self._begin()
+        for thread in worker.workers:
+            thread.stop()
+        for consumer in worker.consumers.values():
+            consumer.stop()
+        worker.stop(timeout=UNDER_WAY_MS)
+        broker.close()

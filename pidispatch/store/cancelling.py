@@ -1,0 +1,84 @@
+"""Let an operator end a run: at once while it waits, by a request while it holds a slot."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import BigInteger, Connection, bindparam, text
+from sqlalchemy.dialects.postgresql import ARRAY
+
+from pidispatch.domain.outcome import OPERATOR_CANCEL
+from pidispatch.domain.run import WAITING, State
+from pidispatch.store.audit import audit
+from pidispatch.store.database import Database
+from pidispatch.store.endings import SUM_USAGE
+from pidispatch.store.ledger import close, expire_payload
+from pidispatch.store.runs import REQUEST_STOP
+
+# Admission passes over a row that is locked here; a row that it holds itself is waited for, and found admitted.
+LOCK = text("SELECT public_id, state, host FROM runs WHERE id = :id FOR NO KEY UPDATE")
+END_WAITING = text("""
+UPDATE runs SET state = 'ended', epoch = epoch + 1, outcome = 'policy', result = 'none', reason = :reason, why = NULL,
+       stop_reason = :reason, stop_requested_at = clock_timestamp(), cause = NULL, not_before = NULL, blocked_by = NULL,
+       ended_at = clock_timestamp(), state_since = clock_timestamp()
+WHERE id = :id
+""")
+# Those that wait come first: a slot that a stopped run frees must not start one that is to be cancelled too.
+LIVE = text("""
+SELECT id FROM runs WHERE state <> 'ended' ORDER BY state NOT IN ('queued', 'deferred', 'held'), id
+""")
+
+ENDED = text("SELECT id FROM runs WHERE state = 'ended' AND id = ANY(:ids)").bindparams(
+    bindparam("ids", type_=ARRAY(BigInteger))
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a cancel found: the run's `state` before it, and the host that must stop its box, None when none holds it."""
+
+    run_id: int
+    public_id: str
+    state: State
+    host: str | None
+
+    @property
+    def had_ended(self) -> bool:
+        return self.state is State.ENDED
+
+
+def cancel(database: Database, run_id: int, *, actor: str, reason: str | None = None) -> Asked:
+    """Once this has returned, the run ends as cancelled by an operator, whatever its box does meanwhile.
+
+    A run that waits has ended already, and has given back what it held; one that had ended stays as it was.
+    """
+    with database.transaction() as connection:
+        run = connection.execute(LOCK, {"id": run_id}).one()
+        state = State(run.state)
+        asked = Asked(run_id, run.public_id, state, None if state in WAITING else run.host)
+        if asked.had_ended:
+            return asked
+        if state in WAITING:
+            _end(connection, run_id)
+        else:
+            connection.execute(REQUEST_STOP, {"id": run_id, "reason": OPERATOR_CANCEL})
+        audit(connection, "cancel", run.public_id, actor, {"state": str(state), "reason": reason})
+    return asked
+
+
+def live_runs(database: Database) -> Sequence[int]:
+    """Every run that has not ended, those that wait first."""
+    with database.transaction() as connection:
+        return [row.id for row in connection.execute(LIVE)]
+
+
+def ended_of(database: Database, run_ids: Sequence[int]) -> Sequence[int]:
+    """Those of the runs that have ended by now."""
+    with database.transaction() as connection:
+        return [row.id for row in connection.execute(ENDED, {"ids": list(run_ids)})]
+
+
+def _end(connection: Connection, run_id: int) -> None:
+    close(connection, run_id)
+    connection.execute(SUM_USAGE, {"id": run_id})
+    connection.execute(END_WAITING, {"id": run_id, "reason": OPERATOR_CANCEL})
+    expire_payload(connection, run_id)

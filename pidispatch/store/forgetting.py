@@ -1,0 +1,89 @@
+"""Give up a host that is gone: its runs are lost, and their slots are free."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import text
+
+from pidispatch.domain.outcome import End
+from pidispatch.domain.run import BoxEnd, Claim, Occupant, Outcome
+from pidispatch.errors import PidispatchError, StaleEpoch
+from pidispatch.store.audit import audit
+from pidispatch.store.calls import PostgresTickets
+from pidispatch.store.database import Database
+from pidispatch.store.endings import PostgresEndings
+from pidispatch.store.models import OCCUPYING_SQL
+from pidispatch.store.runs import PostgresRuns
+
+ALIVE_SECONDS = 60
+LOST = End(Outcome.FAILED, "lost", "host-forgotten")
+
+STANDING = text(f"""
+SELECT h.heartbeat_at, h.heartbeat_at > clock_timestamp() - interval '{ALIVE_SECONDS} seconds' AS alive,
+       ARRAY(SELECT r.public_id FROM runs r WHERE r.host = h.name AND r.state IN ({OCCUPYING_SQL}) ORDER BY r.id) AS runs,
+       (SELECT count(*) FROM runs r WHERE r.pinned_host = h.name AND r.state IN ('queued', 'deferred', 'held'))
+         AS waiting
+FROM hosts h WHERE h.name = :host
+""")  # noqa: S608 - fixed words
+FORGET_WORKERS = text("DELETE FROM workers WHERE host = :host")
+
+
+class NoSuchHost(PidispatchError):
+    """No worker was ever registered under this name."""
+
+
+class HostAlive(PidispatchError):
+    """The host gives signs of life: its runs can be stopped, and need not be given up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """A host that has been silent since `heartbeat_at`: the runs it holds, and how many wait for it alone."""
+
+    host: str
+    heartbeat_at: datetime
+    runs: Sequence[str]
+    waiting: int
+
+
+def silent_host(database: Database, host: str) -> Silence:
+    """Raises NoSuchHost, HostAlive."""
+    with database.transaction() as connection:
+        row = connection.execute(STANDING, {"host": host}).one_or_none()
+    if row is None:
+        raise NoSuchHost(f"there is no host {host!r}; `pidispatch status` lists them")
+    if row.alive:
+        raise HostAlive(
+            f"{host} gave a sign of life within the last {ALIVE_SECONDS} s; `pidispatch cancel` stops its runs"
+        )
+    return Silence(host, row.heartbeat_at, row.runs, row.waiting)
+
+
+def forget_host(database: Database, host: str, *, actor: str) -> Sequence[str]:
+    """End every run that the host holds as lost, and return their public ids. Raises NoSuchHost, HostAlive.
+
+    What may have been spent is kept. The host's row stays: should the host come back, its containers must be known as
+    ours, and are removed, since no live row stands for them.
+    """
+    silent_host(database, host)
+    runs = PostgresRuns(database)
+    lost = []
+    for run in runs.occupants(host):
+        silent_host(database, host)  # it may come back at any time, and then its own word counts
+        if _lose(database, runs, run):
+            lost.append(run.public_id)
+    with database.transaction() as connection:
+        connection.execute(FORGET_WORKERS, {"host": host})
+        audit(connection, "forget-host", host, actor, {"lost": list(lost)})
+    return lost
+
+
+def _lose(database: Database, runs: PostgresRuns, run: Occupant) -> bool:
+    """False when somebody else moved the run meanwhile."""
+    try:
+        claim = runs.finishing(Claim(run.run_id, run.public_id, run.attempt, run.epoch))
+        PostgresTickets(database, timeout=0).assume_calls(run.run_id)
+        return PostgresEndings(database).end(claim, LOST, BoxEnd())
+    except StaleEpoch:
+        return False

@@ -1,0 +1,64 @@
+"""Read what decides whether the queue is healthy, at one instant."""
+
+from sqlalchemy import text
+
+from pidispatch.domain.health import HostFacts, OpenCall, Overdue, RowFacts, Stopping
+from pidispatch.domain.run import State
+from pidispatch.store.database import Database
+from pidispatch.store.models import OCCUPYING_SQL
+from pidispatch.store.standing import NOW
+from pidispatch.store.startable import STARTABLE
+
+MOST = 100  # rows of one kind that are looked at: one is enough to be red
+
+HOSTS = text(f"""
+SELECT h.name,
+       (SELECT count(*) FROM runs r WHERE r.host = h.name AND r.state IN ({OCCUPYING_SQL})) AS used,
+       (SELECT min(w.started_at) FROM workers w
+        WHERE w.host = h.name AND w.heartbeat_at > clock_timestamp() - interval '15 seconds') AS worker_since,
+       h.heartbeat_at, h.reconciled_at
+FROM hosts h ORDER BY h.name
+""")  # noqa: S608 - fixed words
+# What last made room or moved counts as the beginning of the wait: an ending here or in the run's scopes, an
+# admission here, a resume, the worker's own start. So a run is overdue only while nothing at all happened for it.
+OVERDUE = text(f"""
+SELECT o.public_id, h.name,
+       greatest(o.since, w.since, a.since,
+                (SELECT max(at) FROM audit_log WHERE action = 'resume')) AS since
+FROM hosts h
+CROSS JOIN LATERAL (SELECT min(started_at) AS since FROM workers
+  WHERE host = h.name AND heartbeat_at > clock_timestamp() - interval '15 seconds') w
+CROSS JOIN LATERAL (SELECT count(*) AS used, max(admitted_at) AS since FROM runs
+  WHERE host = h.name AND state IN ({OCCUPYING_SQL})) a
+CROSS JOIN LATERAL (
+  SELECT r.public_id,
+         greatest(r.state_since, r.not_before,
+                  (SELECT max(e.ended_at) FROM runs e WHERE e.ended_at > clock_timestamp() - interval '1 minute'
+                     AND (e.host = h.name OR e.scope = r.scope OR e.project = r.project))) AS since
+  {STARTABLE.replace(":host", "h.name")} AND r.state_since < clock_timestamp() - interval '20 seconds'
+  ORDER BY 2 LIMIT 1) o
+WHERE w.since IS NOT NULL AND a.used < h.capacity
+""")  # noqa: S608 - fixed words
+STOPPING = text(f"""
+SELECT public_id, host, state_since FROM runs WHERE state = 'stopping' ORDER BY state_since LIMIT {MOST}
+""")  # noqa: S608 - a number
+CALLS = text(f"""
+SELECT r.public_id, r.state, r.state_since, c.opened_at FROM provider_calls c JOIN runs r ON r.id = c.run_id
+WHERE c.state = 'held' ORDER BY r.state = 'running', c.opened_at LIMIT {MOST}
+""")  # noqa: S608 - a number
+
+
+def row_facts(database: Database) -> RowFacts:
+    """Only for a schema that is this version's. Raises DatabaseUnavailable."""
+    with database.transaction() as connection:
+        connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        return RowFacts(
+            hosts=[HostFacts(*row) for row in connection.execute(HOSTS)],
+            overdue=[Overdue(*row) for row in connection.execute(OVERDUE)],
+            stopping=[Stopping(*row) for row in connection.execute(STOPPING)],
+            calls=[
+                OpenCall(row.public_id, State(row.state), row.state_since, row.opened_at)
+                for row in connection.execute(CALLS)
+            ],
+            at=connection.execute(NOW).scalar_one(),
+        )

@@ -1,0 +1,39 @@
+"""A few threads to work beside a loop, which never hold up the end of the process."""
+
+import queue
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+
+
+class Team:
+    """Like `ThreadPoolExecutor`, whose threads the interpreter waits for at its end: a stop may take ten seconds."""
+
+    def __init__(self, count: int, name: str) -> None:
+        self._count, self._name = count, name
+        self._asked: queue.SimpleQueue[tuple[Future[None], Callable[[], None]] | None] = queue.SimpleQueue()
+        self._threads: list[threading.Thread] = []
+
+    def submit(self, work: Callable[[], None]) -> Future[None]:
+        future: Future[None] = Future()
+        self._asked.put((future, work))
+        if len(self._threads) < self._count:
+            thread = threading.Thread(target=self._serve, name=self._name, daemon=True)
+            self._threads.append(thread)
+            thread.start()
+        return future
+
+    def let_go(self) -> None:
+        """Each thread ends after what it has in hand."""
+        for _ in self._threads:
+            self._asked.put(None)
+
+    def _serve(self) -> None:
+        while (asked := self._asked.get()) is not None:
+            future, work = asked
+            try:
+                work()
+            except BaseException as error:  # noqa: BLE001 - it belongs to whoever asks the future
+                future.set_exception(error)
+            else:
+                future.set_result(None)

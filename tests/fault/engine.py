@@ -1,0 +1,188 @@
+"""The Docker engine of a house: the machine's own, or a private one that may be killed; and its event log."""
+
+import json
+import os
+import signal
+import subprocess
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pidispatch.domain.sandbox import LABEL_ATTEMPT, LABEL_INSTALLATION, LABEL_ROLE, LABEL_RUN, ROLE_JOB
+
+IMAGE = os.environ.get("PIDISPATCH_TEST_IMAGE", "pi-job:latest")
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One line of the engine's log about a job's container."""
+
+    at: int
+    action: str
+    container: str
+    run: int
+    attempt: int
+    exit_code: int | None
+
+
+class Engine:
+    """The machine's own engine. Its event log is the witness: no code of the project takes part in it."""
+
+    host: str | None = None
+
+    def __init__(self) -> None:
+        self._follower: subprocess.Popen[bytes] | None = None
+
+    def environment(self) -> dict[str, str]:
+        return {} if self.host is None else {"DOCKER_HOST": self.host}
+
+    def poll(self) -> int | None:
+        return None
+
+    def start(self) -> None:
+        """Nobody kills the machine's own engine."""
+
+    def docker(self, *arguments: str, check: bool = True) -> str:
+        done = subprocess.run(
+            ["docker", *arguments],
+            env=os.environ | self.environment(),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert not check or done.returncode == 0, f"docker {arguments}: {done.stderr}"
+        return done.stdout
+
+    def answers(self) -> bool:
+        return self.poll() is None
+
+    def containers(self, installation: str) -> list[str]:
+        label = f"label={LABEL_INSTALLATION}={installation}"
+        return self.docker("ps", "-a", "--filter", label, "--format", "{{.Names}} {{.Status}}").splitlines()
+
+    def remove_all(self, installation: str) -> None:
+        self._installation = None
+        label = f"label={LABEL_INSTALLATION}={installation}"
+        found = self.docker("ps", "-aq", "--filter", label, check=False).split()
+        if found:
+            self.docker("rm", "-f", *found, check=False)
+
+    def follow(self, installation: str, file: Path) -> None:
+        """Keep the engine's log of this installation's containers in a file, whatever happens to the engine."""
+        self._installation, self._file = installation, file
+        self._since = str(int(time.time()) - 1)
+        file.touch()
+        threading.Thread(target=self._follow, daemon=True).start()
+
+    def _follow(self) -> None:
+        label = f"label={LABEL_INSTALLATION}={self._installation}"
+        asked = ["docker", "events", "--since", self._since, "--filter", label, "--filter", "type=container"]
+        while self._installation is not None:
+            with self._file.open("ab") as out:
+                process = subprocess.Popen(
+                    [*asked, "--format", "{{json .}}"],
+                    env=os.environ | self.environment(),
+                    stdout=out,
+                    stderr=subprocess.DEVNULL,
+                )
+                while process.poll() is None and self._installation is not None:
+                    time.sleep(0.1)
+                process.kill()
+                process.wait()
+
+    def events(self, run_id: int) -> list[Event]:
+        """What the engine logged of one run, once each, in order."""
+        found = {}
+        for line in self._file.read_text().splitlines():
+            said = json.loads(line)
+            event = _event(said)
+            if event is not None and event.run == run_id:
+                found[event.at, event.container, event.action] = event
+        return sorted(found.values(), key=lambda event: event.at)
+
+
+def _event(said: dict[str, Any]) -> Event | None:
+    actor = said.get("Actor", {})
+    labels = actor.get("Attributes", {})
+    if labels.get(LABEL_ROLE) != ROLE_JOB or said.get("Action") not in {"create", "start", "die", "destroy"}:
+        return None
+    code = labels.get("exitCode")
+    return Event(
+        at=int(said["timeNano"]),
+        action=said["Action"],
+        container=actor["ID"],
+        run=int(labels[LABEL_RUN]),
+        attempt=int(labels[LABEL_ATTEMPT]),
+        exit_code=None if code is None else int(code),
+    )
+
+
+class PrivateEngine(Engine):
+    """A dockerd of our own, with another root, socket and no network; `live_restore` keeps boxes over its death."""
+
+    def __init__(self, folder: Path, *, live_restore: bool) -> None:
+        super().__init__()
+        self.folder, self._live_restore = folder, live_restore
+        self.host = f"unix://{folder}/docker.sock"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Return when it answers."""
+        if self._process is not None:
+            self._process.wait()
+        (self.folder / "docker.pid").unlink(missing_ok=True)
+        command = [
+            "dockerd",
+            "--data-root",
+            str(self.folder / "data"),
+            "--exec-root",
+            str(self.folder / "exec"),
+        ]
+        command += ["--pidfile", str(self.folder / "docker.pid"), "--host", str(self.host)]
+        command += ["--bridge=none", "--iptables=false", f"--live-restore={str(self._live_restore).lower()}"]
+        with (self.folder / "dockerd.log").open("ab") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+        end = time.monotonic() + 30
+        while subprocess.run(
+            ["docker", "version"], env=os.environ | self.environment(), capture_output=True, check=False
+        ).returncode:
+            assert self._process.poll() is None, "dockerd does not start"
+            assert time.monotonic() < end, "dockerd does not answer"
+            time.sleep(0.1)
+
+    def load(self) -> None:
+        """Bring the job image from the machine's engine, once for each data directory."""
+        if self.docker("images", "-q", IMAGE).strip():
+            return
+        with subprocess.Popen(["docker", "save", IMAGE], stdout=subprocess.PIPE) as save:
+            environment = os.environ | self.environment()
+            subprocess.run(
+                ["docker", "load", "-q"], stdin=save.stdout, env=environment, check=True, capture_output=True
+            )
+
+    def poll(self) -> int | None:
+        return None if self._process is None else self._process.poll()
+
+    def kill(self) -> None:
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+
+    def stop(self) -> None:
+        """End dockerd, and the containerd that it started."""
+        if self._process is None:
+            return
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            self._process.wait(20)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        pid_file = self.folder / "exec" / "containerd" / "containerd.pid"
+        if pid_file.exists():
+            containerd = int(pid_file.read_text())
+            if "containerd" in Path(f"/proc/{containerd}/comm").read_text():
+                os.kill(containerd, signal.SIGTERM)

@@ -1,0 +1,255 @@
+"""A whole installation as separate processes, each of which a test may kill and a supervisor starts again."""
+
+import os
+import secrets
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+from sqlalchemy import text
+
+from pidispatch.app.up import worker_command
+from pidispatch.domain.identity import folder_mutex, folder_scope
+from pidispatch.domain.run import NewRun
+from pidispatch.entrypoints.scripted import ScriptedProvider
+from pidispatch.errors import DatabaseUnavailable
+from pidispatch.gateway.client import ControlDoors
+from pidispatch.gateway.control import NAME as CONTROL
+from pidispatch.services.account import server_account
+from pidispatch.services.postgres import EmbeddedPostgres
+from pidispatch.services.program import Program
+from pidispatch.services.valkey import EmbeddedValkey
+from pidispatch.store import schema
+from pidispatch.store.database import Database
+from pidispatch.store.submissions import PostgresSubmissions
+from tests.fault.clock import Clock
+from tests.fault.engine import Engine
+from tests.fault.failpoints import VARIABLE as FAILPOINTS
+from tests.fault.pace import Pace
+
+ROOT = Path(__file__).parents[2]
+OWNER = 12345 if os.geteuid() == 0 else os.geteuid()
+RESTART_SECONDS = 1.0  # what a supervisor waits
+
+
+class House:
+    """Postgres, Valkey, a gateway, a worker of two processes, and a scripted provider in this process.
+
+    `tick` is the supervisor: it starts again what died a second ago. Only the main thread may use a house.
+    """
+
+    def __init__(self, root: Path, engine: Engine, clock: Clock, provider: ScriptedProvider) -> None:
+        self.root, self.engine, self.clock, self.provider = root, engine, clock, provider
+        self.pace = Pace()
+        provider.pace = self.pace
+        self.host = f"fault-{secrets.token_hex(3)}"
+        self.failpoints = root / "failpoints"
+        self.failpoints.mkdir()
+        account = server_account()
+        programs = clock.programs()
+        self.postgres = EmbeddedPostgres(root / "postgres", root / "p", account, programs)
+        self.valkey = EmbeddedValkey(root / "valkey", root / "v", account)
+        self.home = root / "home"
+        self._due: dict[str, float] = {}
+
+    def start(self) -> None:
+        self.valkey.start()
+        self.postgres.start()
+        self.database = Database(self.postgres.url(), pool_size=2, application="fault harness")
+        schema.upgrade(self.database)
+        self.home.mkdir()
+        environment = self._environment()
+        doors = ControlDoors(self.home / "run" / CONTROL)
+        self.gateway = Program(
+            "gateway",
+            [sys.executable, "-m", "tests.fault.gateway"],
+            environment | {"SCRIPTED_API_KEY": "sk-test"},
+            self.root / "gateway.log",
+            doors.ready,
+            cwd=ROOT,
+        )
+        self.gateway.start()
+        command = worker_command(processes=2, threads=4)
+        command[command.index("pidispatch.actors")] = "tests.fault.actors"
+        self.worker = Program(
+            "worker",
+            command,
+            environment | self.clock.environment(),
+            self.root / "worker.log",
+            lambda: self.live_workers() >= 2,
+            cwd=ROOT,
+        )
+        self.worker.start()
+        self.installation = str(self.value("SELECT installation FROM hosts"))
+        self.engine.follow(self.installation, self.root / "events.jsonl")
+        self._programs = {"gateway": self.gateway, "worker": self.worker}
+
+    def stop(self) -> None:
+        for name in ("worker", "gateway"):
+            if hasattr(self, name):
+                getattr(self, name).stop()
+        if hasattr(self, "database"):
+            self.database.close()
+        self.engine.remove_all(getattr(self, "installation", "none"))
+        self.postgres.stop()
+        self.valkey.stop()
+
+    def _environment(self) -> dict[str, str]:
+        return {
+            "PATH": os.environ["PATH"],
+            "HOME": os.environ.get("HOME", "/"),
+            "PYTHONPATH": str(ROOT),
+            "PIDISPATCH_HOME": str(self.home),
+            "PI_WORKER_NAME": self.host,
+            "DATABASE_URL": self.postgres.url(),
+            "REDIS_URL": self.valkey.url(),
+            "PIDISPATCH_UPSTREAM_SCRIPTED": f"{self.provider.url}/v1",
+            "PI_PROVIDER": "scripted",
+            "PI_MODEL": "exit",
+            "PI_DAILY_CAP": "100000",
+            "PI_JOB_MEMORY": "512m",
+            FAILPOINTS: str(self.failpoints),
+            **self.engine.environment(),
+        }
+
+    # -- the supervisor
+
+    def tick(self) -> None:
+        """Start again whatever died at least a second ago; called often."""
+        now = time.monotonic()
+        for name, part in (("postgres", self.postgres), ("valkey", self.valkey), ("dockerd", self.engine)):
+            if part.poll() is not None and now >= self._due.setdefault(name, now + RESTART_SECONDS):
+                del self._due[name]
+                part.start()
+        for name, program in self._programs.items():
+            if program.poll() is None:
+                continue
+            if name not in self._due:
+                program.bury()
+                self._due[name] = now + RESTART_SECONDS
+            elif now >= self._due[name]:
+                del self._due[name]
+                program.restart()
+
+    def until(self, holds: Callable[[], bool], seconds: float) -> bool:
+        """Tick until it holds; false when it did not within `seconds`."""
+        end = time.monotonic() + seconds
+        while not holds():
+            if time.monotonic() > end:
+                return False
+            self.tick()
+            time.sleep(0.05)
+        return True
+
+    def is_well(self) -> bool:
+        """Everything runs, answers, and two worker processes give signs of life."""
+        try:
+            alive = all(
+                part.poll() is None for part in (self.postgres, self.valkey, self.engine, self.gateway)
+            )
+            ready = ControlDoors(self.home / "run" / CONTROL).ready()
+            pids = [child.pid for child in self.worker_processes()]
+            return (
+                alive and ready and self.worker.poll() is None and len(pids) == 2 and self._registered(pids)
+            )
+        except (DatabaseUnavailable, psutil.NoSuchProcess):
+            return False
+
+    def _registered(self, pids: list[int]) -> bool:
+        found = self.rows("SELECT pid FROM workers WHERE heartbeat_at > clock_timestamp() - interval '15 s'")
+        return set(pids) <= {row["pid"] for row in found}
+
+    def answering(self) -> bool:
+        """Whether Postgres and Docker answer: from then on the promise counts."""
+        try:
+            self.value("SELECT 1")
+        except DatabaseUnavailable:
+            return False
+        return self.engine.answers()
+
+    # -- runs
+
+    def submit(self, name: str, *, rings: bool = True) -> int:
+        """A run in a folder of its own. Whether a bell rings for it at once is the caller's choice."""
+        folder = self.root / "repos" / name
+        folder.mkdir(parents=True)
+        os.chown(folder, OWNER, OWNER)
+        found = folder.stat()
+        run_id = PostgresSubmissions(self.database).submit(
+            NewRun(
+                public_id=f"{self.host}-{name}",
+                folder=str(folder).encode(),
+                folder_given=str(folder).encode(),
+                task=f"work in {name}".encode(),
+                task_bytes=8 + len(name),
+                event=b"{}",
+                scope=folder_scope(str(folder)),
+                mutex=folder_mutex(self.host, found.st_dev, found.st_ino),
+                target=f"local:{name}",
+                pinned_host=self.host,
+            )
+        )
+        assert run_id is not None
+        return run_id
+
+    def rows(self, statement: str, **values: Any) -> list[dict[str, Any]]:
+        with self.database.transaction() as connection:
+            return [dict(row) for row in connection.execute(text(statement), values).mappings()]
+
+    def value(self, statement: str, **values: Any) -> Any:
+        return next(iter(self.rows(statement, **values)[0].values()))
+
+    def live_workers(self) -> int:
+        return int(self.value("SELECT count(*) FROM workers"))
+
+    # -- processes
+
+    def worker_processes(self) -> list[psutil.Process]:
+        """The worker's processes, without its master."""
+        with suppress(psutil.NoSuchProcess):
+            children = psutil.Process(self.worker.pid).children()
+            return [child for child in children if child.status() != psutil.STATUS_ZOMBIE]
+        return []
+
+    def arm(self, step: str) -> None:
+        for old in self.failpoints.iterdir():
+            old.unlink()
+        (self.failpoints / f"arm.{step}").touch()
+
+    def reached(self, step: str) -> int | None:
+        """The process that stands at the step."""
+        found = next(self.failpoints.glob(f"reached.{step}.*"), None)
+        return None if found is None else int(found.suffix[1:])
+
+    def let_go(self, step: str) -> None:
+        (self.failpoints / f"arm.{step}").unlink(missing_ok=True)
+        (self.failpoints / f"go.{step}").touch()
+        self.pace.let_go()
+
+
+@contextmanager
+def a_house(engine: Engine, clock: Clock) -> Iterator[House]:
+    """A house for the length of the block, with a short path that other users may walk through."""
+    root = Path(tempfile.mkdtemp(prefix="pdf-", dir="/tmp"))
+    root.chmod(0o711)
+    with ScriptedProvider() as provider:
+        house = House(root, engine, clock, provider)
+        try:
+            house.start()
+            yield house
+        finally:
+            house.stop()
+            if os.environ.get("PIDISPATCH_FAULT_KEEP") is None:
+                shutil.rmtree(root, ignore_errors=True)
+
+
+def kill(pid: int, number: signal.Signals = signal.SIGKILL) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(pid, number)

@@ -1,0 +1,100 @@
+"""A host that is gone: its runs are lost, its slots free, its money kept."""
+
+import pytest
+from sqlalchemy import text
+
+from pidispatch.errors import StaleEpoch
+from pidispatch.store import forgetting, history
+from pidispatch.store.calls import PostgresCallLedger, PostgresTickets
+from pidispatch.store.forgetting import HostAlive, NoSuchHost
+from pidispatch.store.runs import PostgresRuns
+from tests.store.builders import (
+    HOST,
+    a_boxed_run,
+    a_host,
+    a_run,
+    an_admitted_run,
+    assert_ledger_is_exact,
+    row,
+    value,
+)
+
+
+def silence(database, seconds):
+    with database.transaction() as connection:
+        for table in ("hosts", "workers"):
+            connection.execute(
+                text(f"UPDATE {table} SET heartbeat_at = now() - make_interval(secs => :s)"), {"s": seconds}
+            )
+
+
+def a_run_with_its_go(database):
+    claim = a_boxed_run(database)
+    assert PostgresTickets(database, timeout=60).give_go(claim.run_id, claim.attempt, "c0ffee" * 2)
+    return claim
+
+
+def test_its_runs_are_lost_and_keep_what_they_may_have_spent(database):
+    a_host(database)
+    claim = a_run_with_its_go(database)
+    call = PostgresCallLedger(database).open_call(
+        claim.run_id, claim.attempt, provider="scripted", model="happy", api="openai-completions"
+    )
+    assert call is not None
+    without_go = an_admitted_run(database).run_id
+    waiting = a_run(database)
+    silence(database, 61)
+
+    lost = forgetting.forget_host(database, HOST, actor="ada@h2")
+
+    assert len(lost) == 2
+    for run_id, state in ((claim.run_id, "settled"), (without_go, "released")):
+        ended = row(database, "SELECT state, outcome, reason, why FROM runs WHERE id = :id", id=run_id)
+        assert ended == {"state": "ended", "outcome": "failed", "reason": "lost", "why": "host-forgotten"}
+        assert value(database, "SELECT state FROM reservations WHERE run_id = :id", id=run_id) == state
+    assert value(database, "SELECT state FROM provider_calls") == "assumed"
+    assert value(database, "SELECT state FROM runs WHERE id = :id", id=waiting) == "queued"
+    assert value(database, "SELECT count(*) FROM workers") == 0
+    assert_ledger_is_exact(database)
+    written = row(database, "SELECT actor, action, subject, detail FROM audit_log")
+    assert (written["action"], written["subject"], written["detail"]) == (
+        "forget-host",
+        HOST,
+        {"lost": list(lost)},
+    )
+
+
+def test_whoever_comes_back_finds_its_claim_stale(database):
+    a_host(database)
+    claim = a_run_with_its_go(database)
+    silence(database, 61)
+    forgetting.forget_host(database, HOST, actor="ada@h2")
+
+    with pytest.raises(StaleEpoch):
+        PostgresRuns(database).finishing(claim)
+    assert a_host(database) == value(database, "SELECT installation FROM hosts")  # its boxes are still ours
+
+
+def test_a_host_that_beat_within_a_minute_is_not_forgotten(database):
+    a_host(database)
+    claim = a_run_with_its_go(database)
+    silence(database, 55)
+
+    with pytest.raises(HostAlive):
+        forgetting.forget_host(database, HOST, actor="ada@h2")
+    with pytest.raises(NoSuchHost):
+        forgetting.forget_host(database, "nobody", actor="ada@h2")
+    assert value(database, "SELECT state FROM runs WHERE id = :id", id=claim.run_id) == "running"
+
+
+@pytest.mark.parametrize(("seconds", "unreachable"), [(25, False), (35, True)])
+def test_a_run_is_unreachable_after_30_s_of_silence_and_keeps_its_slot(database, seconds, unreachable):
+    a_host(database)
+    claim = a_run_with_its_go(database)
+    waiting = a_run(database)
+    silence(database, seconds)
+
+    assert history.run_record(database, claim.run_id).unreachable is unreachable
+    assert history.run_record(database, waiting).unreachable is False
+    assert value(database, "SELECT state FROM runs WHERE id = :id", id=claim.run_id) == "running"
+    assert value(database, "SELECT state FROM reservations") == "held"
