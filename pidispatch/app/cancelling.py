@@ -38,15 +38,15 @@ class Cancelled:
 Told = Callable[[Cancelled], None]
 
 
-def cancel(settings: Settings, name: str, *, reason: str | None, wait: float = WAIT_SECONDS) -> Cancelled:
-    """Return when the run is gone, or after `wait` seconds. Raises NoSuchRun, and as `opened`."""
+def cancel(settings: Settings, name: str, *, reason: str | None) -> Cancelled:
+    """Return when the run is gone, or after 30 s. Raises NoSuchRun, and as `opened`."""
     with opened(settings) as database:
         run_id = history.find_run(database, name).id
         asked = [cancelling.cancel(database, run_id, actor=actor(settings), reason=reason)]
-        return _await(database, settings, asked, wait)[0]
+        return _await(database, settings, asked)[0]
 
 
-def cancel_all(settings: Settings, *, reason: str | None, wait: float = WAIT_SECONDS) -> Sequence[Cancelled]:
+def cancel_all(settings: Settings, *, reason: str | None) -> Sequence[Cancelled]:
     """Every run that had not ended when this was called; those that wait are ended first. Raises as `opened`."""
     who = actor(settings)
     with opened(settings) as database:
@@ -54,17 +54,15 @@ def cancel_all(settings: Settings, *, reason: str | None, wait: float = WAIT_SEC
             cancelling.cancel(database, run_id, actor=who, reason=reason)
             for run_id in cancelling.live_runs(database)
         ]
-        return _await(database, settings, [one for one in asked if not one.had_ended], wait)
+        return _await(database, settings, [one for one in asked if not one.had_ended])
 
 
-def _await(
-    database: Database, settings: Settings, asked: Sequence[Asked], wait: float
-) -> Sequence[Cancelled]:
+def _await(database: Database, settings: Settings, asked: Sequence[Asked]) -> Sequence[Cancelled]:
     """Wake the hosts that hold the boxes, and look until all are gone or the time is over."""
     stopping = [one for one in asked if one.host is not None and not one.had_ended]
     if stopping:
         ring(settings, lambda bell: _wake(bell, stopping))
-    until = time.monotonic() + wait
+    until = time.monotonic() + WAIT_SECONDS
     open_ids = {one.run_id for one in stopping}
     while open_ids:
         open_ids -= set(cancelling.ended_of(database, sorted(open_ids)))

@@ -15,7 +15,7 @@ from pidispatch.execute.finish import Finisher
 from pidispatch.execute.hands import Hands
 from pidispatch.ports import Bell, Boxes, BoxState, BoxWatch, Hosts, Occupants, Runs
 from pidispatch.upkeep.orphans import Orphans
-from pidispatch.upkeep.team import Team
+from pidispatch.upkeep.pool import DaemonPool
 
 log = structlog.get_logger(__name__)
 
@@ -62,7 +62,7 @@ class Reconciler:
         self._sweep = sweep
         self._tidied: datetime | None = None
         self._clock = clock
-        self._team = Team(4, "reconcile")
+        self._pool = DaemonPool(4, "reconcile")
         self._busy: dict[int, Future[None]] = {}
         self._rung: dict[tuple[int, int], datetime] = {}
         self._alarmed: dict[int, datetime] = {}
@@ -78,7 +78,7 @@ class Reconciler:
             except Exception:
                 log.exception("reconcile_broke")
             wake.wait(PERIOD)
-        self._team.let_go()
+        self._pool.let_go()
 
     def look(self) -> None:
         """One pass. Boxes are listed before rows: a box that is listed had its row before."""
@@ -158,7 +158,7 @@ class Reconciler:
         """In a thread of its own: a stop takes seconds, and one run must not hold up the others."""
         earlier = self._busy.get(run.run_id)
         if earlier is None or earlier.done():
-            self._busy[run.run_id] = self._team.submit(lambda: _logged(run.public_id, work))
+            self._busy[run.run_id] = self._pool.submit(lambda: _logged(run.public_id, work))
 
     def _forget(self, rows: Sequence[Occupant]) -> None:
         live = {run.run_id for run in rows}

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta, timezone
 
-from pidispatch.domain.identity import folder_mutex, folder_scope, local_run_id
+from pidispatch.domain.identity import folder_mutex, folder_scope, local_run_id, requeued_run_id
 
 NOON = datetime(2026, 3, 1, 12, 0, 30, tzinfo=UTC)
 
@@ -46,3 +46,16 @@ def test_the_scope_is_lexical_and_says_nothing_of_the_path():
 
 def test_the_lock_is_by_host_device_and_inode():
     assert folder_mutex("h1", 2049, 77) == "inode:h1:2049:77"
+
+
+def test_a_repeated_run_has_one_name_for_one_request():
+    name = requeued_run_id("local-1", 0)
+
+    assert name == requeued_run_id("local-1", 0)
+    others = {
+        requeued_run_id("local-1", 1),
+        requeued_run_id("local-2", 0),
+        requeued_run_id("local-1", 0, b"x"),
+    }
+    assert len({name, *others}) == 4
+    assert len(name) == len("local-") + 16

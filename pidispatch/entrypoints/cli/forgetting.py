@@ -34,9 +34,8 @@ def forget_host(
         out.print(plain(f"{public_id} is lost"))
     out.print(plain(f"{host} is forgotten: {count_of(len(lost), 'run')} lost"))
     if found.waiting:
-        out.print(
-            plain(f"{count_of(found.waiting, 'run')} wait for it alone: `pidispatch cancel` ends those too")
-        )
+        waiting = count_of(found.waiting, "run")
+        out.print(plain(f"{waiting} still waiting for it alone: `pidispatch cancel` ends those too"))
 
 
 def _ask(found: "Silence") -> None:

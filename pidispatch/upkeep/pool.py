@@ -6,8 +6,8 @@ from collections.abc import Callable
 from concurrent.futures import Future
 
 
-class Team:
-    """Like `ThreadPoolExecutor`, whose threads the interpreter waits for at its end: a stop may take ten seconds."""
+class DaemonPool:
+    """Like `ThreadPoolExecutor`, which the interpreter waits for at its end: a stop may take ten seconds."""
 
     def __init__(self, count: int, name: str) -> None:
         self._count, self._name = count, name
