@@ -37,7 +37,7 @@ PROCESSES = (1, 2, 4, 8)
 CAPS = run_caps(EVERYTHING, day=10**9, week=10**9, month=None)
 ROUNDS = 5
 FULL, QUICK = (1_000, 1_000_000), (1_000, 50_000)
-EACH, QUICK_EACH = 400, 96  # admissions in one measurement, shared by its processes
+EACH, QUICK_EACH = 160, 96  # admissions in one measurement, shared by its processes
 WARM = 12
 TARGET_RATIO, TARGET_P99 = 0.25, 1.3
 

@@ -10,7 +10,9 @@ WORKER_SILENT = "worker-silent"  # how such an attempt's row says why it ended
 NO_GO = 97  # the runner's exit code when the gateway gave no go
 MAX_ATTEMPTS = 2  # attempts that got their go
 MAX_SILENT = 3  # workers that a run may take with it
-MAX_STARTS = 4  # attempts of any kind, so that a broken host cannot start one run for ever
+MAX_STARTS = (
+    4  # boxes that never asked for their go, so that a broken image or host cannot start one run for ever
+)
 REPORT_CAPABILITY = "report"  # the image label that promises a signed report
 
 
@@ -18,7 +20,7 @@ REPORT_CAPABILITY = "report"  # the image label that promises a signed report
 class Evidence:
     """What is known of an attempt whose box has ended or gone.
 
-    `exit_code` is the engine's, None when it could not be read. `charged` counts attempts that got their go, this
+    `unstarted_before` counts earlier boxes that came to nothing without a go. `exit_code` is the engine's, None when it could not be read. `charged` counts attempts that got their go, this
     one included. `last_status` is the status of the gateway's last answer, None without a call; `billed` counts
     calls that used tokens. `worker_silent`: the worker that prepared this attempt fell silent over it, as happened
     `silent_before` times to earlier ones. `report_expected` holds for images that promise a signed report.
@@ -28,8 +30,8 @@ class Evidence:
     box_known: bool
     exit_code: int | None
     stop_reason: str | None
-    attempt: int
     charged: int
+    unstarted_before: int = 0
     last_status: int | None = None
     billed: int = 0
     report_expected: bool = False
@@ -103,7 +105,7 @@ def _never_started(evidence: Evidence) -> Verdict:
         return End(Outcome.FAILED, "container-never-started", "exited-early")
     if evidence.worker_silent:
         return _took_its_worker(evidence)
-    if evidence.attempt >= MAX_STARTS:
+    if evidence.unstarted_before + 1 >= MAX_STARTS:
         return End(Outcome.FAILED, "container-never-started", "too-many-starts")
     return Again("never-started", 5)
 

@@ -142,6 +142,7 @@ class AttemptFacts:
     report_verified: bool
     report_reason: str | None
     silent_attempts: int
+    unstarted_attempts: int
 
 
 @dataclass(frozen=True, slots=True)

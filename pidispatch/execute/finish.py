@@ -125,7 +125,7 @@ def _evidence(facts: AttemptFacts, box: BoxState | None, tail: bytes) -> Evidenc
         exit_code=exit_code,
         oom_killed=box is not None and box.oom_killed,
         stop_reason=facts.stop_reason,
-        attempt=facts.claim.attempt,
+        unstarted_before=facts.unstarted_attempts,
         charged=facts.charged,
         last_status=facts.last_status,
         billed=facts.billed,

@@ -33,7 +33,9 @@ from pidispatch.ports import Boxes, Doors, Endings, HostFiles, JobPaths, LocalFo
 
 log = structlog.get_logger(__name__)
 
-TRY_AGAIN = 10  # seconds until a part that did not answer is asked again
+TRY_AGAIN = 3  # seconds until a part that did not answer is asked again, and as many more each time
+LONGEST_PAUSE = 60
+MOST_TRIES = 30  # then a person is told: a run that is tried for ever holds up those behind it
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +114,7 @@ class Launcher:
             self._give_up(claim, name, container, _verdict(error))
         except Unavailable as error:
             log.warning("cannot_start_now", run=claim.public_id, problem=str(error))
-            self._give_up(claim, name, container, Again(f"{_word(error)}-unreachable", TRY_AGAIN))
+            self._give_up(claim, name, container, _later(error, claim.attempt))
 
     def _prepare(self, job: Job, name: str, laps: Laps) -> BoxSpec:
         provider = self._doors.provider(job.provider)
@@ -193,6 +195,12 @@ def _verdict(error: BoxFault) -> End:
     if isinstance(error, ImageMissing):
         return End(Outcome.POLICY, error.why)
     return End(Outcome.FAILED, "container-never-started", error.why)
+
+
+def _later(error: Unavailable, attempt: int) -> End | Again:
+    if attempt >= MOST_TRIES:
+        return End(Outcome.FAILED, "container-never-started", "too-many-starts")
+    return Again(f"{_word(error)}-unreachable", min(LONGEST_PAUSE, TRY_AGAIN * attempt))
 
 
 def _word(error: Unavailable) -> str:

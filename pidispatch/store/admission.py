@@ -106,6 +106,9 @@ class PostgresAdmissions:
         taken = counted[0].count
         seen["room"] = {"host": self._host, "free": ready.capacity - taken, "capacity": ready.capacity}
         if taken >= ready.capacity:
+            connection.execute(
+                UNDO
+            )  # a run may have ended between the two counts: then the windows are counted
             return NoRoom()
         fills = _fills(caps, windows)
         facts = {**seen, "windows": "kept" if paid else [_seen(fill) for fill in fills]}

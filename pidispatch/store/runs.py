@@ -57,6 +57,7 @@ SELECT r.epoch, r.state, r.attempt, r.public_id, r.stop_reason, a.container_id, 
        a.reported ->> 'reason' AS report_reason,
        (SELECT count(*) FROM run_attempts g WHERE g.run_id = r.id AND g.go_at IS NOT NULL) AS charged,
        (SELECT count(*) FROM run_attempts s WHERE s.run_id = r.id AND s.reason = 'worker-silent') AS silent_attempts,
+       (SELECT count(*) FROM run_attempts s WHERE s.run_id = r.id AND s.reason = 'never-started') AS unstarted_attempts,
        (SELECT c.status FROM provider_calls c WHERE c.run_id = r.id AND c.attempt = r.attempt AND c.state <> 'held'
         ORDER BY c.settled_at DESC, c.id DESC LIMIT 1) AS last_status,
        (SELECT count(*) FROM provider_calls c WHERE c.run_id = r.id AND c.attempt = r.attempt
@@ -122,6 +123,7 @@ class PostgresRuns:
             report_verified=row.report_verified,
             report_reason=row.report_reason,
             silent_attempts=row.silent_attempts,
+            unstarted_attempts=row.unstarted_attempts,
         )
 
     def _advance(self, statement: TextClause, claim: Claim, **values: Any) -> Claim:

@@ -12,7 +12,6 @@ RAN = Evidence(
     box_known=True,
     exit_code=0,
     stop_reason=None,
-    attempt=1,
     charged=1,
     last_status=200,
     billed=3,
@@ -81,7 +80,7 @@ def test_a_box_that_never_got_its_go_starts_again_but_not_for_ever():
     assert judge(replace(SILENT, exit_code=97)) == Again("never-started", 5)
     assert judge(replace(SILENT, exit_code=137)) == Again("never-started", 5)
     assert judge(replace(SILENT, box_known=False, exit_code=None)) == Again("never-started", 5)
-    assert judge(replace(SILENT, attempt=4, exit_code=97)) == End(
+    assert judge(replace(SILENT, unstarted_before=3, exit_code=97)) == End(
         Outcome.FAILED, "container-never-started", "too-many-starts"
     )
 

@@ -9,9 +9,11 @@ from pidispatch.runtime.docker import DockerBoxes
 from pidispatch.runtime.engine import Engine
 from pidispatch.store.endings import PostgresEndings
 from pidispatch.store.runs import PostgresRuns
+from tests.fault.clock import move_time
 from tests.fault.failpoints import hold_after, hold_before
 
 Engine.__init__.__defaults__ = (os.environ.get("DOCKER_HOST"),)  # a private engine, where a cell kills one
+move_time()
 hold_after(AdmissionGate, "admit", "admitted")
 hold_after(PostgresRuns, "preparing", "preparing")
 hold_after(ControlDoors, "open", "door-open")

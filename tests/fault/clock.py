@@ -1,10 +1,16 @@
-"""A clock that a test may move, for Postgres and the worker only, by libfaketime."""
+"""A clock that a test may move: Postgres's by libfaketime, the worker's in Python.
 
+libfaketime 0.9.10 makes `time.sleep(0)` fail with EINVAL, which dramatiq's master calls as it starts.
+"""
+
+import os
 import stat
+import time
 from pathlib import Path
 
 from pidispatch.services.binaries import PostgresBinaries, find_postgres
 
+VARIABLE = "PIDISPATCH_FAULT_CLOCK"  # the file with the offset, for a worker
 LIBRARIES = ("/usr/lib/x86_64-linux-gnu/faketime", "/usr/lib/aarch64-linux-gnu/faketime")
 
 
@@ -36,6 +42,9 @@ class FakeClock(Clock):
         self.jump(0)
 
     def environment(self) -> dict[str, str]:
+        return {VARIABLE: str(self._file)}
+
+    def _preload(self) -> dict[str, str]:
         return {
             "LD_PRELOAD": str(self._library),
             "FAKETIME_TIMESTAMP_FILE": str(self._file),
@@ -57,10 +66,18 @@ class FakeClock(Clock):
         real = find_postgres()
         folder = self._folder / "bin"
         folder.mkdir(mode=0o755)
-        settings = " ".join(f"{name}={value}" for name, value in self.environment().items())
+        settings = " ".join(f"{name}={value}" for name, value in self._preload().items())
         for name in ("postgres", "initdb", "psql"):
             script = folder / name
             extra = f"env {settings} " if name == "postgres" else ""
             script.write_text(f'#!/bin/sh\nexec {extra}{real.program(name)} "$@"\n')
             script.chmod(script.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
         return PostgresBinaries(folder, real.major)
+
+
+def move_time() -> None:
+    """In a process whose environment names a clock: `time.time` follows it."""
+    if VARIABLE not in os.environ:
+        return
+    file, real = Path(os.environ[VARIABLE]), time.time
+    time.time = lambda: real() + int(file.read_text())

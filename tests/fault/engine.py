@@ -134,6 +134,7 @@ class PrivateEngine(Engine):
         if self._process is not None:
             self._process.wait()
         (self.folder / "docker.pid").unlink(missing_ok=True)
+        self._await_containerd()
         command = [
             "dockerd",
             "--data-root",
@@ -152,6 +153,20 @@ class PrivateEngine(Engine):
             assert self._process.poll() is None, "dockerd does not start"
             assert time.monotonic() < end, "dockerd does not answer"
             time.sleep(0.1)
+
+    def _await_containerd(self) -> None:
+        """It dies with dockerd, a moment later; a new dockerd would wait for the old one until it gives up."""
+        pid_file = self.folder / "exec" / "containerd" / "containerd.pid"
+        end = time.monotonic() + 5
+        while pid_file.exists() and time.monotonic() < end:
+            state = Path("/proc", pid_file.read_text().strip(), "stat")
+            try:
+                if state.read_text().rpartition(")")[2].split()[0] == "Z":
+                    break
+            except (FileNotFoundError, ProcessLookupError):
+                break
+            time.sleep(0.05)
+        pid_file.unlink(missing_ok=True)
 
     def load(self) -> None:
         """Bring the job image from the machine's engine, once for each data directory."""
@@ -172,7 +187,7 @@ class PrivateEngine(Engine):
         self._process.wait()
 
     def stop(self) -> None:
-        """End dockerd, and the containerd that it started."""
+        """End dockerd; the containerd that it started ends with it."""
         if self._process is None:
             return
         self._process.send_signal(signal.SIGTERM)
@@ -181,8 +196,3 @@ class PrivateEngine(Engine):
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        pid_file = self.folder / "exec" / "containerd" / "containerd.pid"
-        if pid_file.exists():
-            containerd = int(pid_file.read_text())
-            if "containerd" in Path(f"/proc/{containerd}/comm").read_text():
-                os.kill(containerd, signal.SIGTERM)

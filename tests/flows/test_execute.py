@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from sqlalchemy import text
 
 from pidispatch.domain.sandbox import LABEL_ATTEMPT, LABEL_INSTALLATION, LABEL_RUN
 from pidispatch.errors import DiskFull, EngineUnavailable, EntrypointMissing, NameTaken, WrongArchitecture
@@ -217,3 +218,24 @@ def test_a_run_waits_for_its_open_calls_and_a_silent_gateway_is_not_waited_for_f
     site.finisher.finish(run_id)
     assert row(site.database, END, id=run_id)["reason"] == "infra"
     assert value(site.database, "SELECT state FROM provider_calls") == "assumed"
+
+
+def test_a_start_that_fails_again_and_again_is_tried_ever_later_and_at_last_told(site):
+    run_id = a_run(site.database)
+    pauses = []
+    for _ in range(30):
+        with site.database.transaction() as connection:
+            connection.execute(text("UPDATE runs SET not_before = NULL"))
+        claim = site.gate.admit()
+        site.doors.down = True
+        site.launcher.start(claim)
+        site.doors.down = False
+        pauses.append(
+            value(site.database, "SELECT round(extract(epoch FROM not_before - state_since)) FROM runs")
+        )
+
+    ended = row(site.database, "SELECT state, reason, why FROM runs WHERE id = :id", id=run_id)
+    assert ended == {"state": "ended", "reason": "container-never-started", "why": "too-many-starts"}
+    assert pauses[:3] == [3, 6, 9]
+    assert max(pauses[:-1]) == 60
+    assert_ledger_is_exact(site.database)

@@ -26,19 +26,27 @@ def test_what_was_sent_together_is_committed_at_the_end(database, begun):
 
 @pytest.mark.parametrize("begun", [True, False])
 def test_an_error_in_one_undoes_them_all_and_those_before(database, begun):
-    with pytest.raises(psycopg.DataError), database.transaction(begun=begun) as connection:
-        together(connection, (ADD, {"key": "folder:a"}))
-        together(
-            connection, (ADD, {"key": "folder:b"}), (BREAK, {}), (ADD, {"key": "folder:c"}), (COMMIT, {})
-        )
+    def broken():
+        with database.transaction(begun=begun) as connection:
+            together(connection, (ADD, {"key": "folder:a"}))
+            together(
+                connection, (ADD, {"key": "folder:b"}), (BREAK, {}), (ADD, {"key": "folder:c"}), (COMMIT, {})
+            )
+
+    with pytest.raises(psycopg.DataError):
+        broken()
 
     assert value(database, COUNT) == 0
 
 
 def test_an_error_of_the_caller_undoes_what_was_sent(database):
-    with pytest.raises(KeyError), database.transaction(begun=False) as connection:
-        together(connection, (ADD, {"key": "folder:a"}))
-        raise KeyError
+    def broken():
+        with database.transaction(begun=False) as connection:
+            together(connection, (ADD, {"key": "folder:a"}))
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        broken()
 
     assert value(database, COUNT) == 0
 
@@ -46,8 +54,13 @@ def test_an_error_of_the_caller_undoes_what_was_sent(database):
 @pytest.mark.parametrize("begun", [True, False])
 def test_a_lost_connection_is_said_in_our_words_and_not_used_again(database_url, begun):
     database = Database(database_url, pool_size=1)
-    with pytest.raises(DatabaseUnavailable), database.transaction(begun=begun) as connection:
-        together(connection, (ADD, {"key": "folder:a"}), (END_ME, {}))
+
+    def broken():
+        with database.transaction(begun=begun) as connection:
+            together(connection, (ADD, {"key": "folder:a"}), (END_ME, {}))
+
+    with pytest.raises(DatabaseUnavailable):
+        broken()
 
     with database.transaction(begun=begun) as connection:
         assert together(connection, (text(COUNT), {}))[0][0].count == 0
@@ -55,9 +68,13 @@ def test_a_lost_connection_is_said_in_our_words_and_not_used_again(database_url,
 
 
 def test_statements_through_sqlalchemy_share_the_transaction(database):
-    with pytest.raises(KeyError), database.transaction(begun=False) as connection:
-        together(connection, (ADD, {"key": "folder:a"}))
-        connection.execute(ADD, {"key": "folder:b"})
-        raise KeyError
+    def broken():
+        with database.transaction(begun=False) as connection:
+            together(connection, (ADD, {"key": "folder:a"}))
+            connection.execute(ADD, {"key": "folder:b"})
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        broken()
 
     assert value(database, COUNT) == 0

@@ -1,0 +1,48 @@
+"""The fault matrix lists every cell, and its quick part is run with the tests."""
+
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+
+from pidispatch.runtime.engine import Engine
+from tests.fault.cells import LANES, QUICK, read_matrix
+from tests.fault.house import ROOT
+from tests.support.boxes import image_or_skip
+
+
+def test_every_step_meets_every_fault_or_is_excluded_with_a_reason():
+    matrix = read_matrix()
+
+    named = Counter([cell.name for cell in matrix.declared] + list(matrix.excluded))
+    assert set(named.values()) == {1}
+    assert len(named) == len(matrix.steps) * len(matrix.victims)
+    assert all(matrix.excluded.values())
+
+
+def test_every_fault_has_a_lane_and_the_quick_cells_are_declared():
+    matrix = read_matrix()
+
+    assert sorted(matrix.victims) == sorted(victim for lane in LANES.values() for victim in lane)
+    assert set(QUICK) <= {cell.name for cell in matrix.declared}
+
+
+@pytest.mark.docker
+@pytest.mark.xdist_group("fault")
+@pytest.mark.timeout(420)
+def test_the_quick_cells_of_the_matrix_end_in_one_record_each():
+    image_or_skip(Engine())
+
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.fault.run", "--quick"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.splitlines()[-1].startswith(
+        f"fault matrix: {len(QUICK)} declared, {len(QUICK)} run, 0 failed"
+    )
