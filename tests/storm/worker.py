@@ -142,7 +142,6 @@ class StormWorker:
         self._policy = weather.policy()
 
     def close(self) -> None:
-        self.reconciler._pool.shutdown()
         self.database.close()
 
     def current(self):
@@ -163,6 +162,8 @@ class StormWorker:
     def look(self) -> None:
         """One pass of the reconciler, and every finish that it rang for."""
         self.reconciler.look()
+        for future in list(self.reconciler._busy.values()):
+            future.result(timeout=20)
         heard, self.bell.finishes = self.bell.finishes, []
         for run_id in heard:
             self.finisher.finish(run_id)
