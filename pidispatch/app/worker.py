@@ -34,6 +34,7 @@ from pidispatch.runtime.gitbox import DockerGitBox
 from pidispatch.runtime.image import DockerImages
 from pidispatch.runtime.jobfiles import JobFiles
 from pidispatch.runtime.workspace import open_folder
+from pidispatch.services.lifelines import Lifelines
 from pidispatch.store import schema
 from pidispatch.store.admission import PostgresAdmissions
 from pidispatch.store.calls import PostgresTickets
@@ -62,7 +63,8 @@ class Adapters:
         return self.settings.worker_name
 
     def __post_init__(self) -> None:
-        self.hands = Hands(self.worker)
+        self.lifelines = Lifelines(self.settings.run_dir / "workers")
+        self.hands = Hands(self.worker, self.lifelines.gone)
         self.boxes = DockerBoxes(self.engine)
         self.images = DockerImages(self.engine)
         self.doors = ControlDoors(self.settings.run_dir / CONTROL)
@@ -103,6 +105,7 @@ def build_worker(settings: Settings) -> WorkerApp:
     adapters = Adapters(settings, database, where.redis, worker)
     adapters.files.check()
     adapters.policies.load()
+    adapters.lifelines.hold(worker)
     if settings.max_cost_micros is not None:
         log.warning(
             "dollar_caps_hold_at_admission", detail="a call in flight is not stopped at the run's cap yet"
