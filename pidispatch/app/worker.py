@@ -37,6 +37,7 @@ from pidispatch.runtime.gitbox import DockerGitBox
 from pidispatch.runtime.image import DockerImages
 from pidispatch.runtime.jobfiles import JobFiles
 from pidispatch.runtime.workspace import open_folder
+from pidispatch.services.lifelines import Lifelines
 from pidispatch.store import schema
 from pidispatch.store.admission import PostgresAdmissions
 from pidispatch.store.calls import PostgresTickets
@@ -66,7 +67,8 @@ class Adapters:
         return self.settings.worker_name
 
     def __post_init__(self) -> None:
-        self.hands = Hands(self.worker)
+        self.lifelines = Lifelines(self.settings.run_dir / "workers")
+        self.hands = Hands(self.worker, self.lifelines.gone)
         self.boxes = DockerBoxes(self.engine)
         self.images = DockerImages(self.engine)
         self.doors = ControlDoors(self.settings.run_dir / CONTROL)
@@ -110,6 +112,7 @@ def build_worker(settings: Settings) -> WorkerApp:
     adapters.policies.load()
     if idle := without_effect(settings.sources):
         log.warning("settings_without_effect_yet", names=list(idle))
+    adapters.lifelines.hold(worker)
     if settings.max_cost_micros is not None:
         log.warning(
             "dollar_caps_hold_at_admission", detail="a call in flight is not stopped at the run's cap yet"

@@ -32,9 +32,11 @@ class Box:
     running: bool
 
 
-def act(run: Occupant, box: Box | None, now: datetime, *, dropped: bool = False) -> Action:
+def act(
+    run: Occupant, box: Box | None, now: datetime, *, dropped: bool = False, gone: bool = False
+) -> Action:
     """`box` is None when the engine answered that the container does not exist. Never called without an answer.
-    `dropped`: the preparer lives, and is no longer at work on the run.
+    `dropped`: the preparer lives, and is no longer at work on the run; `gone`: its process is known to have ended.
 
     A run whose box has ended is finished, whatever else is true of it. A box without its go belongs to a preparer
     that lives, or is taken back. What is past its deadline, or was asked to stop, is stopped and looked at again.
@@ -43,29 +45,30 @@ def act(run: Occupant, box: Box | None, now: datetime, *, dropped: bool = False)
         return Action.FINISH
     if run.state is State.FINISHING:
         return Action.FINISH
+    left = gone or _left(run, now, dropped=dropped)
     if run.state in {State.ADMITTED, State.PREPARING}:
-        return _preparing(run, now, dropped=dropped)
+        return _preparing(run, now, left=left)
     if box is None:
         return Action.LOST if run.go_at is not None else Action.NEVER_STARTED
     if run.stop_reason is not None or run.state is State.STOPPING:
         return Action.STOP
     if run.deadline_at is not None and now >= run.deadline_at:
         return Action.STOP
-    return _waits_for_go(run, box, now, dropped=dropped)
+    return _waits_for_go(run, box, now, left=left)
 
 
-def _preparing(run: Occupant, now: datetime, *, dropped: bool) -> Action:
+def _preparing(run: Occupant, now: datetime, *, left: bool) -> Action:
     """A preparer that is silent or too slow loses its claim; its container, if any, is removed with it."""
-    if run.stop_reason is not None or _left(run, now, dropped=dropped):
+    if run.stop_reason is not None or left:
         return Action.NEVER_STARTED
     return Action.NEVER_STARTED if now - run.state_since > PREPARING_LIMIT else Action.WAIT
 
 
-def _waits_for_go(run: Occupant, box: Box, now: datetime, *, dropped: bool) -> Action:
+def _waits_for_go(run: Occupant, box: Box, now: datetime, *, left: bool) -> Action:
     if run.go_at is not None:
         return Action.WAIT
     if not box.running:
-        created_and_left = _left(run, now, dropped=dropped) or now - run.state_since > GO_LIMIT
+        created_and_left = left or now - run.state_since > GO_LIMIT
         return Action.NEVER_STARTED if created_and_left else Action.WAIT
     return Action.NEVER_STARTED if now - run.state_since > GO_LIMIT else Action.WAIT
 

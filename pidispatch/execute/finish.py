@@ -49,8 +49,10 @@ class Finisher:
         self._cleanup = cleanup
         self._clock = clock
 
-    def finish(self, run_id: int, *, take_back: bool = False) -> None:
+    def finish(self, run_id: int, *, take_back: bool = False, worker_gone: bool = False) -> None:
         """End the attempt if its box has ended or gone; with `take_back` also one that never got its go.
+
+        `worker_gone`: the process that prepared it is known to have ended, which its heartbeat may not show yet.
 
         Raises EngineUnavailable and DatabaseUnavailable: nothing was written, and it will be asked again.
         """
@@ -62,11 +64,11 @@ class Finisher:
             return
         try:
             claim = self._runs.finishing(Claim(run.run_id, run.public_id, run.attempt, run.epoch))
-            self._close(run, claim, box)
+            self._close(run, claim, box, silent=worker_gone or preparer_fell_silent(run, self._clock()))
         except StaleEpoch as error:
             log.info("left_to_another", run=run.public_id, problem=str(error))
 
-    def _close(self, run: Occupant, claim: Claim, box: BoxState | None) -> None:
+    def _close(self, run: Occupant, claim: Claim, box: BoxState | None, *, silent: bool) -> None:
         tail = b"" if box is None else self._boxes.tail(box.container_id, TAIL_LIMIT)
         if box is not None and not box.ended:
             self._boxes.remove(box.container_id)  # it never got its go, and cannot get it any more
@@ -75,7 +77,7 @@ class Finisher:
         self._keep_exit_line(claim, tail)
         facts = self._runs.facts(run.run_id)
         evidence = _evidence(facts, box, tail)
-        if run.state is not State.FINISHING and preparer_fell_silent(run, self._clock()):
+        if run.state is not State.FINISHING and silent:
             evidence = replace(evidence, worker_silent=True)
         verdict = judge(evidence)
         if self._write(claim, verdict, _box_end(box)):

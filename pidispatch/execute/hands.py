@@ -1,17 +1,18 @@
-"""Know which admitted runs this worker process has in hand, so that one it dropped is seen at once."""
+"""Know which admitted runs are in a living worker's hands, so that one that was dropped is seen at once."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 
 class Hands:
     """`worker` is this process's row. A claim is dropped when its answer got lost, or when giving up could not be written:
-    the process lives, so its heartbeat says nothing.
+    the process lives, so its heartbeat says nothing. `gone` tells of other workers of this host that have ended.
     """
 
-    def __init__(self, worker: str) -> None:
+    def __init__(self, worker: str, gone: Callable[[str], bool]) -> None:
         self._worker = worker
+        self._gone = gone
         self._lock = threading.Lock()
         self._held: set[int] = set()
 
@@ -29,3 +30,7 @@ class Hands:
         """Whether the run was admitted by this process, and no thread of it is at work on it."""
         with self._lock:
             return worker == self._worker and run_id not in self._held
+
+    def gone(self, worker: str | None) -> bool:
+        """Whether the worker was a process of this host and has ended without leaving in order."""
+        return worker is not None and worker != self._worker and self._gone(worker)

@@ -109,14 +109,15 @@ class Reconciler:
     def _settle(self, run: Occupant, box: BoxState | None, now: datetime) -> None:
         seen = None if box is None else Box(ended=box.ended, running=box.status in {"running", "paused"})
         self._tell_unconfirmed(run, now)
-        action = act(run, seen, now, dropped=self._hands.dropped(run.run_id, run.worker))
+        gone = self._hands.gone(run.worker)
+        action = act(run, seen, now, dropped=self._hands.dropped(run.run_id, run.worker), gone=gone)
         match action:
             case Action.WAIT:
                 return
             case Action.FINISH | Action.LOST:
                 self._ring_finish(run, now)
             case Action.NEVER_STARTED:
-                self._do(run, lambda: self._finisher.finish(run.run_id, take_back=True))
+                self._do(run, lambda: self._finisher.finish(run.run_id, take_back=True, worker_gone=gone))
             case Action.STOP:
                 self._do(run, lambda: self._stop(run))
             case _:

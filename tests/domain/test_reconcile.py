@@ -88,6 +88,21 @@ def test_what_a_living_worker_has_dropped_is_taken_back_after_five_seconds(run, 
     assert act(run, box, NOW, dropped=True) is action
 
 
+@pytest.mark.parametrize(
+    ("run", "box", "action"),
+    [
+        (PREPARING, None, Action.NEVER_STARTED),
+        (replace(PREPARING, state=State.ADMITTED), None, Action.NEVER_STARTED),
+        (NO_GO, CREATED, Action.NEVER_STARTED),
+        (NO_GO, ALIVE, Action.WAIT),
+        (RUNNING, ALIVE, Action.WAIT),
+        (RUNNING, ENDED, Action.FINISH),
+    ],
+)
+def test_what_a_worker_that_is_gone_had_in_hand_is_taken_back_at_once(run, box, action):
+    assert act(run, box, NOW, gone=True) is action
+
+
 @pytest.mark.parametrize(("seconds", "told"), [(30, False), (31, True)])
 def test_a_stop_is_unconfirmed_after_thirty_seconds(seconds, told):
     run = replace(RUNNING, state=State.STOPPING, state_since=NOW - timedelta(seconds=seconds))

@@ -133,7 +133,7 @@ class PrivateEngine(Engine):
         """Return when it answers."""
         if self._process is not None:
             self._process.wait()
-        (self.folder / "docker.pid").unlink(missing_ok=True)
+        self._end_leftover()
         self._await_containerd()
         command = [
             "dockerd",
@@ -153,6 +153,17 @@ class PrivateEngine(Engine):
             assert self._process.poll() is None, "dockerd does not start"
             assert time.monotonic() < end, "dockerd does not answer"
             time.sleep(0.1)
+
+    def _end_leftover(self) -> None:
+        """A dockerd of a harness that was killed still has the directory."""
+        pid_file = self.folder / "docker.pid"
+        if pid_file.exists():
+            pid = pid_file.read_text().strip()
+            command = Path("/proc", pid, "cmdline")
+            if command.exists() and str(self.folder) in command.read_text():
+                os.kill(int(pid), signal.SIGKILL)
+                time.sleep(0.5)
+        pid_file.unlink(missing_ok=True)
 
     def _await_containerd(self) -> None:
         """It dies with dockerd, a moment later; a new dockerd would wait for the old one until it gives up."""

@@ -58,6 +58,7 @@ class House:
         self.valkey = EmbeddedValkey(root / "valkey", root / "v", account)
         self.home = root / "home"
         self._due: dict[str, float] = {}
+        self._programs: dict[str, Program] = {}
 
     def start(self) -> None:
         self.valkey.start()
@@ -75,6 +76,7 @@ class House:
             doors.ready,
             cwd=ROOT,
         )
+        self._programs["gateway"] = self.gateway
         self.gateway.start()
         command = worker_command(processes=2, threads=4)
         command[command.index("pidispatch.actors")] = "tests.fault.actors"
@@ -86,15 +88,19 @@ class House:
             lambda: self.live_workers() >= 2,
             cwd=ROOT,
         )
+        self._programs["worker"] = self.worker
         self.worker.start()
         self.installation = str(self.value("SELECT installation FROM hosts"))
         self.engine.follow(self.installation, self.root / "events.jsonl")
-        self._programs = {"gateway": self.gateway, "worker": self.worker}
 
     def stop(self) -> None:
-        for name in ("worker", "gateway"):
-            if hasattr(self, name):
-                getattr(self, name).stop()
+        for program in self._programs.values():
+            if program.poll() is None:  # a cell that was broken off may have left one stopped
+                kill(program.pid, signal.SIGCONT)
+            for process in self.worker_processes():
+                kill(process.pid, signal.SIGCONT)
+        for name in reversed(self._programs):
+            self._programs[name].stop()
         if hasattr(self, "database"):
             self.database.close()
         self.engine.remove_all(getattr(self, "installation", "none"))
@@ -213,7 +219,7 @@ class House:
 
     def worker_processes(self) -> list[psutil.Process]:
         """The worker's processes, without its master."""
-        with suppress(psutil.NoSuchProcess):
+        with suppress(psutil.NoSuchProcess, AttributeError):
             children = psutil.Process(self.worker.pid).children()
             return [child for child in children if child.status() != psutil.STATUS_ZOMBIE]
         return []

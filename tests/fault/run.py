@@ -18,7 +18,7 @@ from tests.fault.house import ROOT, House, a_house
 from tests.fault.play import Result, play
 from tests.fault.tell import document, last_line
 
-AT_ONCE = 3  # lanes beside each other
+AT_ONCE = 2  # lanes beside each other
 
 
 def main() -> int:

@@ -130,7 +130,8 @@ class Site:
             concurrency=capacity,
             daily_cap=25,
         )
-        self.hands = Hands(WORKER)
+        self.gone_workers: set[str] = set()
+        self.hands = Hands(WORKER, self.gone_workers.__contains__)
         cleanup = Cleanup(boxes=self.boxes, doors=self.doors, files=self.files, bell=self.bell)
         self.gate = AdmissionGate(
             host=HOST,

@@ -346,3 +346,18 @@ def test_a_stop_that_is_not_confirmed_is_told_every_thirty_seconds(site, monkeyp
 
     alarms = [line for line in logs if line["event"] == "stop_unconfirmed"]
     assert [(line["log_level"], line["box"]) for line in alarms] == [("error", container[:12])] * 2
+
+
+def test_a_worker_that_is_known_to_be_gone_is_not_waited_for(site):
+    run_id = a_run(site.database)
+    site.runs.preparing(site.gate.admit())
+    with site.database.transaction() as connection:
+        connection.execute(text("UPDATE runs SET worker = 'h1:2'"))
+        connection.execute(text("UPDATE workers SET id = 'h1:2'"))
+    site.look()
+    assert value(site.database, STATE, id=run_id) == "preparing"
+
+    site.gone_workers.add("h1:2")
+    site.look()
+
+    assert evidence(site, run_id) == ["worker-silent"]

@@ -87,7 +87,7 @@ class StormWorker:
         self.runs, self.endings = PostgresRuns(database), PostgresEndings(database)
         doors, files, self.bell = StubDoors(), FakeFiles(), FakeBell()
         doors.tickets = self.tickets
-        hands = Hands(worker)
+        hands = Hands(worker, lambda _: False)
         cleanup = Cleanup(boxes=self.boxes, doors=doors, files=files, bell=self.bell)
         self.gate = AdmissionGate(
             host=HOST,

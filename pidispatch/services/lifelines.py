@@ -1,0 +1,62 @@
+"""Know at once that a worker process of this host is gone: each holds a lock that the kernel lets go with it."""
+
+import fcntl
+import os
+from pathlib import Path
+from urllib.parse import quote
+
+from pidispatch.services.faults import ServiceFailed
+
+
+class Lifelines:
+    """One file for each worker below `folder`, locked as long as its process lives, and never a process id.
+
+    A stopped process still holds its lock: of such a one the heartbeat tells, later.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._held: int | None = None
+
+    def hold(self, worker: str) -> None:
+        """Say that `worker` is this process, until it ends, however it ends."""
+        self._folder.parent.parent.mkdir(parents=True, exist_ok=True)
+        for folder in (
+            self._folder.parent,
+            self._folder,
+        ):  # the gateway refuses a run directory that others may read
+            folder.mkdir(mode=0o700, exist_ok=True)
+        self._forget_the_gone()
+        self._held = os.open(self._file(worker), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise ServiceFailed("worker", f"another process is {worker}") from error
+
+    def gone(self, worker: str) -> bool:
+        """Whether `worker` was a process here and has ended. False when that cannot be known."""
+        return _is_free(self._file(worker))
+
+    def _file(self, worker: str) -> Path:
+        return self._folder / quote(worker, safe="")
+
+    def _forget_the_gone(self) -> None:
+        """All but the newest few: a run may still name one that has just gone."""
+        files = sorted(self._folder.iterdir(), key=lambda file: file.stat().st_mtime, reverse=True)
+        for file in files[64:]:
+            if _is_free(file):
+                file.unlink(missing_ok=True)
+
+
+def _is_free(file: Path) -> bool:
+    try:
+        descriptor = os.open(file, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
