@@ -10,7 +10,7 @@ pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("e2e")]
 
 
 def test_a_paused_queue_starts_nothing_and_goes_on_after_resume(installation):
-    folder = installation.repository("paused")
+    folder = installation.repository("paused-queue")
     installation.pidispatch("pause", "--reason", "a look")
     try:
         answer = installation.run(folder, wait=False)
@@ -41,11 +41,11 @@ def test_a_setting_holds_from_the_next_start_and_explain_says_what_it_did(instal
     assert (record["outcome"], record["reason"], record["why"]) == ("policy", "over-budget", "day-cap")
     told = installation.pidispatch("explain", answer["public_id"]).stdout
     assert "over-budget" in told
-    assert installation.run(installation.repository("again"))["outcome"] == "completed"
+    assert installation.run(installation.repository("again-after-unset"))["outcome"] == "completed"
 
 
 def test_a_second_run_in_one_folder_waits_and_starts_within_a_second_of_the_firsts_end(installation):
-    folder = installation.repository("twice")
+    folder = installation.repository("twice-in-line")
     first = installation.run(folder, "--task", "first", model="gated", wait=False)
     eventually((folder / "waiting").exists, "the first works", seconds=60)
     second = installation.run(folder, "--task", "second", "--force", wait=False)
