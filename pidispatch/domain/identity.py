@@ -15,7 +15,7 @@ def local_run_id(
     provider: str | None = None,
     model: str | None = None,
 ) -> str:
-    """The id of a run asked for by hand: the same words within one minute are one run (`spec` §2, job ids)."""
+    """The id of a run asked for by hand: the same words within one minute are one run, as in the reference."""
     minute = asked_at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M")
     parts = [folder, (flow or "").encode(), task, minute.encode()]
     if provider is not None or model is not None:
