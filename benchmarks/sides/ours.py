@@ -44,6 +44,9 @@ class TimedSubmissions:
         self._own = PostgresSubmissions(database)
         self.committed = 0.0
 
+    def known(self, public_id: str) -> bool:
+        return self._own.known(public_id)
+
     def submit(self, run: NewRun) -> int | None:
         made = self._own.submit(run)
         self.committed = time.time()
