@@ -13,6 +13,7 @@ from pidispatch.store.endings import PostgresEndings
 from pidispatch.store.runs import PostgresRuns
 from tests.cli.lives import begin, call, end, meanwhile
 from tests.store.builders import HOST, a_host, a_run, row, value
+from tests.support.minutes import early_in_a_minute
 
 CANCELLED = ["public_id", "was", "had_ended", "gone", "run"]
 
@@ -142,6 +143,7 @@ def test_a_run_is_repeated_and_shows_what_it_repeats(pidispatch, database, servi
     claim = begin(database)
     end(database, claim)
     name = name_of(database, old)
+    early_in_a_minute()
 
     said = pidispatch("requeue", name)
 

@@ -10,6 +10,7 @@ import psutil
 import pytest
 
 from tests.e2e.installation import eventually
+from tests.support.minutes import early_in_a_minute
 
 pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("e2e")]
 
@@ -98,6 +99,7 @@ def test_cancelling_all_reports_what_is_gone(installation):
 def test_a_run_is_repeated_through_all_gates(installation):
     folder = installation.repository("again")
     first = installation.run(folder)["public_id"]
+    early_in_a_minute()
 
     told = json.loads(installation.pidispatch("requeue", first, "--json").stdout)
     again = json.loads(installation.pidispatch("requeue", first, "--json").stdout)

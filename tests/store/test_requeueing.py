@@ -6,6 +6,7 @@ from sqlalchemy import text
 from pidispatch.store import cancelling, requeueing
 from pidispatch.store.requeueing import CannotRequeue
 from tests.store.builders import a_host, a_run, an_admitted_run, row, value
+from tests.support.minutes import early_in_a_minute
 
 SAME = (
     "SELECT r.kind, r.target, r.scope, r.pinned_host, r.trigger_type, r.flow, r.provider, r.model, r.image, r.max_turns,"
@@ -61,6 +62,7 @@ def test_a_copy_is_queued_and_says_what_it_repeats(database):
 
 
 def test_asking_twice_within_a_minute_is_one_run_and_later_another(database):
+    early_in_a_minute()
     run_id = an_ended_run(database)
     first, second = requeue(database, run_id), requeue(database, run_id)
 
