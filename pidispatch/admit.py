@@ -32,7 +32,6 @@ log = structlog.get_logger(__name__)
 
 LOOKS = 50  # runs looked at for one bell; the reconciler rings again for the rest
 ASK_AGAIN = timedelta(seconds=10)  # when a part that did not answer is asked again
-OVERLAY_INVALID = "settings-overlay-invalid"
 
 
 @dataclass

@@ -1,7 +1,7 @@
 """End runs because a person says so, and say which are proven gone."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pidispatch.app.actor import actor
@@ -33,9 +33,6 @@ class Cancelled:
     had_ended: bool
     gone: bool
     run: RunRecord
-
-
-Told = Callable[[Cancelled], None]
 
 
 def cancel(settings: Settings, name: str, *, reason: str | None) -> Cancelled:

@@ -13,7 +13,6 @@ GO_LIMIT = timedelta(seconds=90)
 GATEWAY_PATIENCE = timedelta(seconds=20)
 STOP_GRACE = 10  # seconds between SIGTERM and SIGKILL
 STOP_LIMIT = timedelta(seconds=30)  # a stop that is not confirmed by then is told
-BOX_PROBATION = timedelta(seconds=30)
 
 
 class Action(StrEnum):

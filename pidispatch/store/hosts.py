@@ -1,6 +1,5 @@
 """Say that this host and this worker live, and what the reconciler needs to know of them."""
 
-from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy import text
@@ -41,19 +40,7 @@ SELECT least(
    FROM hosts h WHERE h.name = :host)) AS bells
 """)  # noqa: S608 - fixed words
 TURN = text("SELECT pg_try_advisory_xact_lock(hashtextextended('pidispatch bells ' || :host, 0))")
-LIVE_WORKERS = text(
-    "SELECT count(*) FROM workers WHERE heartbeat_at > clock_timestamp() - interval '15 seconds'"
-)
 STARTED_SINCE = text("SELECT EXISTS (SELECT 1 FROM workers WHERE host = :host AND started_at >= :moment)")
-PAUSED = text("SELECT paused_at FROM scopes WHERE key = '*'")
-
-
-@dataclass(frozen=True, slots=True)
-class QueueTruth:
-    """What is true of the queue now: live worker processes, and since when everything is paused."""
-
-    workers: int
-    paused_at: datetime | None
 
 
 class PostgresHosts:
@@ -111,11 +98,6 @@ class PostgresHosts:
         with self._database.transaction() as connection:
             connection.execute(FORGET_WORKERS, {"host": self._host})
             return connection.execute(FORGET_PAYLOADS).rowcount
-
-    def truth(self) -> QueueTruth:
-        with self._database.transaction() as connection:
-            workers = connection.execute(LIVE_WORKERS).scalar_one()
-            return QueueTruth(workers, connection.execute(PAUSED).scalar_one())
 
     def has_worker_since(self, moment: datetime) -> bool:
         """Whether a worker of this host has started since `moment`, by Postgres's clock."""
