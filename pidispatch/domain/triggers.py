@@ -1,0 +1,193 @@
+"""What `triggers.json` means: each entry says what starts a run, and what that run does."""
+
+import hashlib
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+
+class TriggerType(StrEnum):
+    CRON = "cron"
+    LABEL = "label"
+    COMMENT = "comment"
+    PULL_REQUEST = "pull_request"
+    ISSUE = "issue"
+
+
+class Kind(StrEnum):
+    """Where the run works: a folder of this host, or a forge's repository."""
+
+    LOCAL = "local"
+    GITHUB = "github"
+    GITLAB = "gitlab"
+    FORGEJO = "forgejo"
+    AZURE = "azure"
+
+
+class Missed(StrEnum):
+    """What becomes of instants that passed while nothing could start them."""
+
+    SKIP = "skip"
+    ONCE = "once"
+    ALL = "all"
+
+
+class WhileRunning(StrEnum):
+    """What a second event does while a run of the same subject is there."""
+
+    QUEUE = "queue"
+    SKIP = "skip"
+    SUPERSEDE = "supersede"
+    PARALLEL = "parallel"
+
+
+@dataclass(frozen=True, slots=True)
+class Cron:
+    """`tz` None is the zone of the host."""
+
+    pattern: str
+    tz: str | None = None
+    missed: Missed = Missed.ONCE
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """Exact names: one of `any_of` (where there are some), each of `all_of`, none of `none_of`."""
+
+    any_of: tuple[str, ...] = ()
+    all_of: tuple[str, ...] = ()
+    none_of: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LabelEvent:
+    labels: Labels
+
+
+@dataclass(frozen=True, slots=True)
+class CommentEvent:
+    phrase: str
+
+
+@dataclass(frozen=True, slots=True)
+class PullRequestEvent:
+    """A close-only entry may name one pull request, and fire once for it."""
+
+    actions: tuple[str, ...]
+    labels: Labels = Labels()
+    review_states: tuple[str, ...] = ()
+    number: int | None = None
+    once: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class IssueEvent:
+    actions: tuple[str, ...]
+    number: int | None = None
+    once: bool = False
+
+
+On = Cron | LabelEvent | CommentEvent | PullRequestEvent | IssueEvent
+
+
+@dataclass(frozen=True, slots=True)
+class WaitAfter:
+    instant: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class WaitProfile:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """The `run` of an entry. Exactly one of `flow` and `command`; None is what was not written."""
+
+    kind: Kind
+    flow: str | None = None
+    command: str | None = None
+    folder: str | None = None
+    task: str | None = None
+    instructions: str | None = None
+    provider: str | None = None
+    model: str | None = None
+    models: tuple[str, ...] = ()
+    max_turns: int | None = None
+    max_cost_micros: int | None = None
+    image: str | None = None
+    packages: bool | None = None
+    skills_dir: str | None = None
+    resume: bool | None = None
+    secrets: tuple[tuple[str, str], ...] = ()
+    secrets_profile: str | None = None
+    repository: str | None = None
+    replicas: int | None = None
+    backend: str | None = None
+    exclude_tools: tuple[str, ...] = ()
+    wait_for: tuple[WaitAfter | WaitProfile, ...] = ()
+    github: bool | None = None
+    portfolio: bool | None = None
+    priority: int = 0
+
+    @property
+    def lane(self) -> str:
+        """What the run does, as one word: a subject has one run at a time in each lane."""
+        return f"cmd:{self.command}" if self.command is not None else self.flow or ""
+
+
+@dataclass(frozen=True, slots=True)
+class Disarmed:
+    """The mark of a one-shot that was spent; one written by hand names no job."""
+
+    at: str
+    job_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Trigger:
+    """One entry of the file. `index` and `line` are for display: an entry may move."""
+
+    index: int
+    line: int
+    on: On
+    work: Work
+    id: str | None = None
+    repos: tuple[str, ...] = ()
+    while_running: WhileRunning = WhileRunning.QUEUE
+    disarmed: Disarmed | None = None
+
+    @property
+    def type(self) -> TriggerType:
+        match self.on:
+            case Cron():
+                return TriggerType.CRON
+            case LabelEvent():
+                return TriggerType.LABEL
+            case CommentEvent():
+                return TriggerType.COMMENT
+            case PullRequestEvent():
+                return TriggerType.PULL_REQUEST
+            case IssueEvent():
+                return TriggerType.ISSUE
+
+    @property
+    def identity(self) -> str:
+        """What stays the same when the entry moves: its id, else a hash of type, repositories, number, actions, lane."""
+        if self.id is not None:
+            return self.id
+        number = getattr(self.on, "number", None)
+        actions = ",".join(getattr(self.on, "actions", ()))
+        parts = (self.type, ",".join(self.repos), str(number or ""), actions, self.work.lane)
+        return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Triggers:
+    """The entries in their order, and what is only worth knowing about the file."""
+
+    entries: tuple[Trigger, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def by_id(self, identity: str) -> Trigger | None:
+        return next((each for each in self.entries if each.identity == identity), None)
