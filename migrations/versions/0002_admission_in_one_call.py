@@ -32,6 +32,8 @@ DECLARE
   keys text[];
   windows bigint[] := '{}';
   amounts bigint[] := '{}';
+  is_new boolean;
+  made bigint[] := '{}';
   paused text[] := '{}';
   slots jsonb := '[]';
   counted jsonb := '[]';
@@ -89,7 +91,8 @@ BEGIN
       INSERT INTO spend_windows AS w (scope, unit, period, starts_on)
         VALUES (cap.scope, cap.unit, cap.period, first_day)
         ON CONFLICT (scope, unit, period, starts_on) DO UPDATE SET used = w.used
-        RETURNING w.id, w.used INTO this_window, used_before;
+        RETURNING w.id, w.used, w.xmax = 0 INTO this_window, used_before, is_new;
+      IF is_new THEN made := made || this_window; END IF;
     END IF;
     windows := windows || this_window;
     amounts := amounts || cap.amount;
@@ -97,7 +100,10 @@ BEGIN
     counted := counted || (cap.facts || jsonb_build_object('used', used_before + cap.amount));
     IF used_before + cap.amount > cap.most THEN stop := 'window'; END IF;
   END LOOP;
-  IF stop IS NOT NULL OR claim IS NULL THEN RETURN; END IF;
+  IF stop IS NOT NULL OR claim IS NULL THEN
+    DELETE FROM spend_windows WHERE id = ANY(made);  -- what was not counted leaves no trace
+    RETURN;
+  END IF;
 
   UPDATE runs SET state = 'admitted', epoch = epoch + 1, attempt = attempt + 1, host = the_host,
          worker = claim->>'worker', provider = claim->>'provider', model = claim->>'model', image = claim->>'image',
