@@ -104,18 +104,18 @@ class AdmissionGate:
 
     def warm(self) -> None:
         """Open this thread's way to the database and the engine. Raises DatabaseUnavailable, EngineUnavailable."""
-        self._admissions.next_due([])
         policy = self._policies.current()
         if isinstance(policy, Policy):
+            self._sync(policy, anew=True)
             self._images.facts(policy.image)
         self._images.engine_id()
 
-    def _sync(self, policy: Policy | Refused) -> None:
+    def _sync(self, policy: Policy | Refused, *, anew: bool = False) -> None:
         """A changed bound must reach the look-ups, or they would go on offering, or hiding, what it concerns."""
         if isinstance(policy, Refused):
             return
         bounds = {key: row.concurrent for key, row in policy.by_scope.items() if row.concurrent is not None}
-        if self._synced != (bounds, policy.concurrency):
+        if anew or self._synced != (bounds, policy.concurrency):
             self._admissions.sync(bounds, capacity=policy.concurrency)
             self._synced = (bounds, policy.concurrency)
 

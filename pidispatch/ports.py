@@ -83,7 +83,7 @@ class Admissions(Protocol):
     """The admission transaction, and the answers that need no reservation. Raises DatabaseUnavailable."""
 
     def next_due(self, passed: Sequence[int]) -> Waiting | None:
-        """The run that should start next on this host, leaving out ids in `passed`; takes no lock."""
+        """The run that should start next on this host, leaving out ids in `passed`. For a moment nobody else is given it."""
 
     def admit(self, run: Waiting, ready: Ready) -> Answer:
         """Pause, folder, scopes, capacity, windows, reservation and state change: together or not at all."""
