@@ -178,6 +178,8 @@ def watch_deaths(watch: BoxWatch, installation: str, stop: threading.Event, wake
                     return
         except EngineUnavailable as error:
             log.warning("engine_unreachable", problem=str(error))
+        except Exception:
+            log.exception("watch_broke")
         stop.wait(PERIOD)
 
 
@@ -188,6 +190,8 @@ def beat(hosts: Hosts, worker: str, stop: threading.Event, period: float = 5.0) 
             hosts.beat(worker)
         except PidispatchError as error:
             log.warning("heartbeat_failed", problem=str(error))
+        except Exception:  # a worker that went on without this thread would be taken for dead
+            log.exception("heartbeat_broke")
 
 
 def _logged(run: str, work: Callable[[], None]) -> None:

@@ -112,12 +112,14 @@ class FakeBell:
 class Site:
     """One host: `admit()`, `start(claim)`, `finish(run)`, `look()`, and everything they touched."""
 
-    def __init__(self, database: Database, capacity: int = 3) -> None:
-        self.database = database
+    def __init__(
+        self, database: Database, capacity: int = 3, *, boxes=None, files=None, installation: str = INSTALLATION
+    ) -> None:
+        self.database, self.installation = database, installation
         self.hosts = PostgresHosts(database, host=HOST)
         self.hosts.register(worker=WORKER, pid=1, version="0", capacity=capacity, engine_id="ENGINE")
-        self.boxes, self.images, self.doors = FakeBoxes(), FakeImages(), FakeDoors()
-        self.files, self.bell = FakeFiles(), FakeBell()
+        self.boxes, self.images, self.doors = boxes or FakeBoxes(), FakeImages(), FakeDoors()
+        self.files, self.bell = files or FakeFiles(), FakeBell()
         self.runs, self.endings = PostgresRuns(database), PostgresEndings(database)
         self.tickets, self.ledger = PostgresTickets(database, timeout=60), PostgresCallLedger(database)
         self.refused_folders: dict[bytes, str] = {}
@@ -143,7 +145,7 @@ class Site:
         )
         self.launcher = Launcher(
             host=HOST,
-            installation=INSTALLATION,
+            installation=installation,
             runs=self.runs,
             endings=self.endings,
             boxes=self.boxes,
@@ -169,7 +171,7 @@ class Site:
         self.offset = "0 seconds"
         self.reconciler = Reconciler(
             host=HOST,
-            installation=INSTALLATION,
+            installation=installation,
             occupants=self.runs,
             runs=self.runs,
             boxes=self.boxes,
@@ -177,7 +179,7 @@ class Site:
             finisher=self.finisher,
             hands=self.hands,
             orphans=Orphans(
-                installation=INSTALLATION,
+                installation=installation,
                 boxes=self.boxes,
                 doors=self.doors,
                 files=self.files,
@@ -230,4 +232,4 @@ class Site:
             self.finisher.finish(run_id)
 
     def nothing_is_left(self):
-        return not self.boxes.ours(INSTALLATION) and not self.doors.directories and not self.files.kept
+        return not self.boxes.ours(self.installation) and not self.doors.directories and not self.files.kept
