@@ -113,7 +113,13 @@ class Site:
     """One host: `admit()`, `start(claim)`, `finish(run)`, `look()`, and everything they touched."""
 
     def __init__(
-        self, database: Database, capacity: int = 3, *, boxes=None, files=None, installation: str = INSTALLATION
+        self,
+        database: Database,
+        capacity: int = 3,
+        *,
+        boxes=None,
+        files=None,
+        installation: str = INSTALLATION,
     ) -> None:
         self.database, self.installation = database, installation
         self.hosts = PostgresHosts(database, host=HOST)

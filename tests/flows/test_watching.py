@@ -8,7 +8,14 @@ import time
 import pytest
 from structlog.testing import capture_logs
 
-from pidispatch.domain.sandbox import LABEL_ATTEMPT, LABEL_INSTALLATION, LABEL_ROLE, LABEL_RUN, ROLE_JOB, box_name
+from pidispatch.domain.sandbox import (
+    LABEL_ATTEMPT,
+    LABEL_INSTALLATION,
+    LABEL_ROLE,
+    LABEL_RUN,
+    ROLE_JOB,
+    box_name,
+)
 from pidispatch.errors import EngineUnavailable
 from pidispatch.execute.finish import CAPABILITIES_LABEL
 from pidispatch.runtime.docker import DockerBoxes
