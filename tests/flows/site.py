@@ -18,10 +18,13 @@ from pidispatch.store.calls import PostgresCallLedger, PostgresTickets
 from pidispatch.store.database import Database
 from pidispatch.store.endings import PostgresEndings
 from pidispatch.store.hosts import PostgresHosts
+from pidispatch.store.losses import PostgresLosses
 from pidispatch.store.runs import PostgresRuns
+from pidispatch.upkeep.losses import LostLookers
 from pidispatch.upkeep.orphans import Orphans
 from pidispatch.upkeep.reconciler import Reconciler
 from tests.fakes.boxes import FakeBoxes
+from tests.fakes.notes import FakeNotes
 from tests.store.builders import HOST, WORKER
 
 INSTALLATION = "0badcafe"
@@ -119,12 +122,14 @@ class Site:
         *,
         boxes=None,
         files=None,
+        notes=None,
         installation: str = INSTALLATION,
     ) -> None:
         self.database, self.installation = database, installation
         self.hosts = PostgresHosts(database, host=HOST)
         self.hosts.register(worker=WORKER, pid=1, version="0", capacity=capacity, engine_id="ENGINE")
         self.boxes, self.images, self.doors = boxes or FakeBoxes(), FakeImages(), FakeDoors()
+        self.notes = notes or FakeNotes()
         self.files, self.bell = files or FakeFiles(), FakeBell()
         self.runs, self.endings = PostgresRuns(database), PostgresEndings(database)
         self.tickets, self.ledger = PostgresTickets(database, timeout=60), PostgresCallLedger(database)
@@ -148,6 +153,7 @@ class Site:
             doors=self.doors,
             open_folder=self.open_folder,
             policies=self,
+            notes=self.notes,
         )
         self.launcher = Launcher(
             host=HOST,
@@ -172,6 +178,7 @@ class Site:
             watch=self.boxes,
             doors=self.doors,
             cleanup=cleanup,
+            notes=self.notes,
             clock=self.now,
         )
         self.offset = "0 seconds"
@@ -193,6 +200,7 @@ class Site:
             ),
             bell=self.bell,
             hosts=self.hosts,
+            lost_lookers=LostLookers(self.notes, PostgresLosses(database, host=HOST)),
             sweep=lambda: 0,
             clock=self.now,
         )
