@@ -21,6 +21,7 @@ from pidispatch.ports import (
     Images,
     LocalFolder,
     NoRoom,
+    Notes,
     OpenFolder,
     Passed,
     Policies,
@@ -72,6 +73,7 @@ class AdmissionGate:
         images: Images,
         doors: Doors,
         open_folder: OpenFolder,
+        notes: Notes,
     ) -> None:
         self._host = host
         self._admissions = admissions
@@ -79,6 +81,7 @@ class AdmissionGate:
         self._images = images
         self._doors = doors
         self._open_folder = open_folder
+        self._notes = notes
         self._synced: tuple[dict[str, int], int] | None = None
 
     def admit(self) -> Claim | None:
@@ -128,7 +131,8 @@ class AdmissionGate:
         checked = self._check(tried)
         match checked:
             case Ready():
-                answer = self._admissions.admit(run, checked)
+                with self._notes.looking_at(run.run_id, run.epoch):
+                    answer = self._admissions.admit(run, checked)
                 laps.lap("transaction")
                 return answer
             case Deferred(cause, until):
@@ -166,15 +170,16 @@ class AdmissionGate:
             return Refused("provider-unconfigured", "provider-unknown")
         if not provider.credential:
             return Refused("provider-unconfigured", "no-credential")
-        folder = self._open_folder(tried.run.folder)
-        tried.passed("folder", {"owner": folder.uid})
         engine_id = self._images.engine_id()
         tried.laps.lap("engine")
-        subject = self._subject(tried, folder)
-        held_back = self._calendar(tried, subject)
-        if held_back is not None:
-            return held_back
-        return self._ready(tried, subject, folder, facts.image_id, engine_id)
+        with self._notes.looking_at(tried.run.run_id, tried.run.epoch):
+            folder = self._open_folder(tried.run.folder)
+            tried.passed("folder", {"owner": folder.uid})
+            subject = self._subject(tried, folder)
+            held_back = self._calendar(tried, subject)
+            if held_back is not None:
+                return held_back
+            return self._ready(tried, subject, folder, facts.image_id, engine_id)
 
     def _calendar(self, tried: _Try, subject: Subject) -> Deferred | Refused | None:
         until = tried.policy.paused_until(subject, tried.run.now)
