@@ -95,7 +95,7 @@ class Scheduler:
             began = self._monotonic()
             planned = self._schedules.plan(self._standing)
             self._ring(planned)
-            if planned.due == 0:
+            if planned.due == 0 or planned.next_at is None or planned.next_at > planned.now:
                 break
         wait = LOOK_AT_ROWS
         if planned.next_at is not None:
