@@ -73,10 +73,18 @@ def upgrade() -> None:
         "schedules_due", "schedules", ["host", "next_at"], postgresql_where=sa.text("removed_at IS NULL")
     )
     op.create_index(
-        "schedule_slots_run", "schedule_slots", ["run_id"], postgresql_where=sa.text("run_id IS NOT NULL")
+        "schedule_slots_runs", "schedule_slots", ["run_id"], postgresql_where=sa.text("run_id IS NOT NULL")
+    )
+    op.create_check_constraint(
+        "schedule_slots_reason_is_a_word", "schedule_slots", "reason ~ '^[a-z][a-z0-9-]{0,63}$'"
+    )
+    op.create_check_constraint(
+        "schedule_slots_run", "schedule_slots", "(state IN ('ran', 'deferred')) = (run_id IS NOT NULL)"
     )
 
 
 def downgrade() -> None:
-    op.drop_index("schedule_slots_run", table_name="schedule_slots")
+    op.drop_constraint("schedule_slots_run", "schedule_slots")
+    op.drop_constraint("schedule_slots_reason_is_a_word", "schedule_slots")
+    op.drop_index("schedule_slots_runs", table_name="schedule_slots")
     op.drop_table("schedules")

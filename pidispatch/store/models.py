@@ -527,7 +527,9 @@ class ScheduleSlot(Base):
         CheckConstraint(
             one_of("state", ("ran", "deferred", "skipped", "missed")), name="schedule_slots_state"
         ),
-        Index("schedule_slots_run", "run_id", postgresql_where=text("run_id IS NOT NULL")),
+        CheckConstraint(f"reason ~ '{TOKEN}'", name="schedule_slots_reason_is_a_word"),
+        CheckConstraint("(state IN ('ran', 'deferred')) = (run_id IS NOT NULL)", name="schedule_slots_run"),
+        Index("schedule_slots_runs", "run_id", postgresql_where=text("run_id IS NOT NULL")),
         {"comment": "One planned instant of one schedule, and what became of it"},
     )
 

@@ -14,6 +14,7 @@ from pidispatch.domain.triggers import Cron, Trigger, Work
 from pidispatch.errors import FolderRefused
 from pidispatch.ports import LocalFolder, OpenFolder, Unrunnable
 
+MOST_TURNS = 2**31 - 1  # what the column holds
 LONGEST_ID = 150  # of a schedule in the id of a run
 # What bounds a run or its spending and is not enforced yet: such an entry starts nothing, rather than without its bound.
 BOUNDS_NOT_ENFORCED_YET = (
@@ -42,6 +43,10 @@ class ScheduledRuns:
         trigger, work = entry.trigger, entry.trigger.work
         if beyond(work):
             return Unrunnable("not-enforced-yet")
+        if not all(
+            _storable(word) for word in (work.flow, work.command, work.provider, work.model, work.image)
+        ):
+            return Unrunnable("no-text")
         folder = self._folder(work)
         if isinstance(folder, Unrunnable):
             return folder
@@ -65,8 +70,8 @@ class ScheduledRuns:
             provider=work.provider,
             model=work.model,
             image=work.image,
-            max_turns=work.max_turns,
-            priority=work.priority,
+            max_turns=None if work.max_turns is None else min(work.max_turns, MOST_TURNS),
+            priority=max(-100, min(work.priority, 100)),
             cause=slot.reason if slot.state is SlotState.DEFERRED else None,
             not_before=slot.not_before,
         )
@@ -110,7 +115,16 @@ def _iso(moment: datetime) -> str:
 
 
 def _bytes(folder: str | None) -> bytes:
-    return (folder or "").encode(errors="surrogateescape")
+    """The name of the folder; one that no folder can have becomes one that is not there."""
+    try:
+        return (folder or "").encode(errors="surrogateescape")
+    except UnicodeEncodeError:
+        return b""
+
+
+def _storable(word: str | None) -> bool:
+    """One entry that no column takes would hold up all that are planned with it."""
+    return word is None or not any(char == "\0" or "\ud800" <= char <= "\udfff" for char in word)
 
 
 def _printable(name: str, most: int = 120) -> str:

@@ -14,7 +14,7 @@ from pidispatch.upkeep.scheduledruns import ScheduledRuns, beyond
 
 log = structlog.get_logger(__name__)
 
-LOOK_AT_FILE = 0.5  # seconds: an edit takes effect within one
+LOOK_AT_FILE = 0.25  # seconds: an edit takes effect within one
 LOOK_AT_ROWS = 5.0  # seconds: for a clock that was put forward
 SYNC_AGAIN = 30.0  # seconds: for hosts that died, and folders that came or went
 EARLY = 0.001  # seconds: two clocks never agree to the last digit

@@ -262,6 +262,26 @@ def test_a_bound_that_is_not_enforced_yet_starts_nothing_without_it(database, sc
     assert [each[1:3] for each in slots(database)] == [("skipped", "not-enforced-yet")]
 
 
+@pytest.mark.parametrize(
+    ("asked", "reason"),
+    [
+        ({"flow": "a\0b"}, "no-text"),
+        ({"image": "a\udc80"}, "no-text"),
+        ({"folder": "/repos/\ud800"}, "local-folder-missing"),
+    ],
+)
+def test_words_that_no_row_can_hold_stop_only_their_own_entry(database, schedules, folders, asked, reason):
+    folders.missing.add("")
+    known = synced(
+        schedules, MONDAY, an_entry(**asked), an_entry("other", index=1, task="\ud800", max_turns=2**53 - 1)
+    )
+    planned(schedules, known, MONDAY + 2 * HOUR + 30 * MINUTE)
+
+    assert [each[1:3] for each in slots(database)] == [("skipped", reason)]
+    assert [each[1] for each in slots(database, "other")] == ["ran"]
+    assert value(database, "SELECT max_turns FROM runs") == 2**31 - 1
+
+
 def test_two_hosts_with_the_same_file_start_it_once(database, schedules):
     other = the_schedules(database, "h2")
     here, there = (synced(each, MONDAY, an_entry()) for each in (schedules, other))
