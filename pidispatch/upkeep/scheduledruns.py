@@ -15,7 +15,7 @@ from pidispatch.errors import FolderRefused
 from pidispatch.ports import LocalFolder, OpenFolder, Unrunnable
 
 MOST_TURNS = 2**31 - 1  # what the column holds
-LONGEST_ID = 150  # of a schedule in the id of a run
+LONGEST_ID = 179  # of a schedule in the id of a run
 # What bounds a run or its spending and is not enforced yet: such an entry starts nothing, rather than without its bound.
 BOUNDS_NOT_ENFORCED_YET = (
     "models",
