@@ -24,6 +24,7 @@ ZONES = [
 PATTERNS = ["30 2 * * *", "0 0 * * *", "30 1 * * *", "30 23 * * *", "0 0 1 * *", "30 2 * * 0", "0 */12 * * *", "0 0 */2 * *",
             "0 0 29 2,3 *", "0 0 28-31 * 6"]  # fmt: skip
 MANY = 50
+STEP = 15 * MINUTE  # every offset of these zones, every change of them and every pattern is a multiple of it
 
 
 class KilledError(Exception):
@@ -115,7 +116,7 @@ class World:
         by_timetable = {}
         for name, pattern, zone, since, until in self.spans:
             if (pattern, zone) not in by_timetable:
-                by_timetable[pattern, zone] = instants(pattern, zone, START, END + 10 * DAY)
+                by_timetable[pattern, zone] = instants(pattern, zone, START, END + 10 * DAY, STEP)
             found.update((name, each) for each in by_timetable[pattern, zone] if since < each <= until)
         return found
 

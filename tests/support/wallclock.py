@@ -39,8 +39,8 @@ class Plain:
 
 
 @lru_cache(maxsize=16)
-def walked(zone, start, end):
-    """Every minute after `start` up to `end` by what the wall shows, and by what it shows or jumps over for the first time.
+def walked(zone, start, end, step):
+    """Every `step` after `start` up to `end` by what the wall shows, and by what it shows or jumps over for the first time.
 
     Two dictionaries: the minute on the wall to pairs of the instant and the wall.
     """
@@ -48,23 +48,24 @@ def walked(zone, start, end):
     shown, first = defaultdict(list), defaultdict(list)
     furthest, moment = start.astimezone(there).replace(tzinfo=None, fold=0), start
     while moment < end:
-        moment += MINUTE
+        moment += step
         wall = moment.astimezone(there).replace(tzinfo=None, fold=0)
         shown[wall.minute].append((moment, wall))
         while furthest < wall:
-            furthest += MINUTE
+            furthest += step
             first[furthest.minute].append((moment, furthest))
     return shown, first
 
 
-def instants(pattern, zone, start, end):
-    """Every instant later than `start` and not later than `end`, both whole minutes in UTC.
+def instants(pattern, zone, start, end, step=MINUTE):
+    """Every instant later than `start` and not later than `end`, both whole steps in UTC.
 
     A pattern that names its hours is due when a time that it names is shown for the first time, or was jumped over;
-    any other whenever the wall fits.
+    any other whenever the wall fits. A step of more than a minute does where the zone's offsets, their changes and the
+    pattern's minutes are all multiples of it.
     """
     plain = Plain(pattern)
-    shown, first = walked(zone, start, end)
+    shown, first = walked(zone, start, end, step)
     at = first if plain.hours_named else shown
     return sorted({moment for minute in plain.minutes for moment, wall in at[minute] if plain.fits(wall)})
 
