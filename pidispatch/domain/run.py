@@ -46,7 +46,10 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class NewRun:
-    """A run that somebody asked for. `folder` and `task` are bytes: paths and tasks fit no text column."""
+    """A run that somebody asked for. `folder` and `task` are bytes: paths and tasks fit no text column.
+
+    With a `cause` it is deferred until `not_before`, else due at once.
+    """
 
     public_id: str
     folder: bytes
@@ -59,13 +62,18 @@ class NewRun:
     pinned_host: str
     mutex: str | None = None
     trigger_type: str = "cli"
+    trigger_id: str | None = None
+    trigger_index: int | None = None
     flow: str | None = None
+    command: str | None = None
     provider: str | None = None
     model: str | None = None
     image: str | None = None
     max_turns: int | None = None
     max_tokens: int | None = None
     priority: int = 0
+    cause: str | None = None
+    not_before: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
