@@ -1,14 +1,17 @@
 """Admit: look at the next due run, check what needs no lock, then ask for the one transaction."""
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 
 import structlog
 
+from pidispatch.domain.breaker import COUNTING, HELD_BACK
 from pidispatch.domain.identity import folder_mutex
 from pidispatch.domain.laps import Laps
 from pidispatch.domain.policy import Policy, Subject
+from pidispatch.domain.replicas import image_can
 from pidispatch.domain.run import Claim, Waiting
 from pidispatch.errors import EngineUnavailable, FolderRefused, GatewayUnavailable
 from pidispatch.ports import (
@@ -33,6 +36,7 @@ log = structlog.get_logger(__name__)
 
 LOOKS = 50  # runs looked at for one bell; the reconciler rings again for the rest
 ASK_AGAIN = timedelta(seconds=10)  # when a part that did not answer is asked again
+COUNTED_SOON = timedelta(seconds=1)
 
 
 @dataclass
@@ -62,7 +66,7 @@ class _Try:
 
 
 class AdmissionGate:
-    """Implements `ports.Gate`."""
+    """Implements `ports.Gate`. `held_back` tells of a run's breaker, as `ports.Breakers` does, with all endings counted."""
 
     def __init__(
         self,
@@ -74,8 +78,10 @@ class AdmissionGate:
         doors: Doors,
         open_folder: OpenFolder,
         notes: Notes,
+        held_back: Callable[[int], str | None],
     ) -> None:
         self._host = host
+        self._held_back = held_back
         self._admissions = admissions
         self._policies = policies
         self._images = images
@@ -145,7 +151,7 @@ class AdmissionGate:
         return checked
 
     def _check(self, tried: _Try) -> Ready | Deferred | Refused:
-        """The wider the reach of a fault, the earlier it is told: image, provider, folder; then the calendar."""
+        """The breaker; then, the wider a fault's reach the earlier it is told: image, provider, folder, calendar."""
         try:
             return self._check_parts(tried)
         except EngineUnavailable:
@@ -156,12 +162,17 @@ class AdmissionGate:
             return Refused(error.reason, None)
 
     def _check_parts(self, tried: _Try) -> Ready | Deferred | Refused:
+        broken = self._breaker(tried)
+        if broken is not None:
+            return broken
         facts = self._images.facts(tried.image)
         tried.passed("image", None if facts is None else facts.image_id)
         if facts is None:
             return Refused("job-image-missing", None)
         if not facts.runs_here:
             return Refused("job-image-wrong-arch", None)
+        if tried.run.replicas is not None and not image_can(facts.labels):
+            return Refused("job-image-replicas-unsupported", None)
         provider = self._doors.provider(tried.provider)
         tried.passed(
             "provider", None if provider is None else {"api": provider.api, "key": provider.credential}
@@ -180,6 +191,16 @@ class AdmissionGate:
             if held_back is not None:
                 return held_back
             return self._ready(tried, subject, folder, facts.image_id, engine_id)
+
+    def _breaker(self, tried: _Try) -> Deferred | Refused | None:
+        """What waited when its trigger's breaker opened does not start either."""
+        word = tried.run.breaker
+        if word == COUNTING:
+            word = self._held_back(tried.run.run_id)
+        if word is None:
+            return None
+        tried.passed("breaker", word)
+        return Deferred(word, tried.run.now + COUNTED_SOON) if word == COUNTING else Refused(HELD_BACK, None)
 
     def _calendar(self, tried: _Try, subject: Subject) -> Deferred | Refused | None:
         until = tried.policy.paused_until(subject, tried.run.now)

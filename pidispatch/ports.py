@@ -103,6 +103,36 @@ class Admissions(Protocol):
         """Make the bounds of scopes and of this host known to every look-up."""
 
 
+@dataclass(frozen=True, slots=True)
+class BreakerChange:
+    """A breaker that opened, or was closed by a success: of which trigger, and by the end of which run."""
+
+    trigger_id: str
+    opened: bool
+    run: str
+    reason: str | None
+    failures: int
+    probe_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """How many ended runs were counted, and what came of it."""
+
+    endings: int = 0
+    changes: Sequence[BreakerChange] = ()
+
+
+class Breakers(Protocol):
+    """The breakers of triggers, kept up with the runs that ended. Both raise DatabaseUnavailable."""
+
+    def count(self) -> Counted:
+        """Count some of the ended runs, each once whoever counts; what another process counts is left to it."""
+
+    def held_back(self, run_id: int) -> str | None:
+        """`breaker-open`; `breaker-counting` while an ending of its trigger is not counted; None: it may start."""
+
+
 class Policies(Protocol):
     def current(self) -> Policy | Refused:
         """The limits in force now, read anew; Refused when they cannot be read, so that nothing may start."""

@@ -51,6 +51,15 @@ def queue_gauges(queue: QueueStatus, today: Today) -> Iterable[Gauge]:
     )
     yield _single("pidispatch_calls_held", "Model calls that are open", queue.held_calls)
     yield _single("pidispatch_scopes_paused", "Scopes that an operator holds back", len(queue.paused))
+    yield _single(
+        "pidispatch_breakers_open", "Triggers that are held back after failures", len(queue.breakers)
+    )
+    yield Gauge(
+        "pidispatch_breaker_failures",
+        "Failures in a row of each trigger that is held back",
+        ("trigger", "reason"),
+        {(each.trigger_id, each.reason): each.failures for each in queue.breakers},
+    )
     yield from _hosts(queue.hosts, queue.at)
     for unit, word in ((Unit.RUNS, "runs"), (Unit.TOKENS, "tokens"), (Unit.MICROS, "dollars")):
         yield from _windows(unit, word, queue.windows)

@@ -20,6 +20,7 @@ from pidispatch.domain.run import WAITING, State
 from pidispatch.errors import ConfigurationRefused, PidispatchError
 from pidispatch.store import budget as budgets
 from pidispatch.store import history, rundetail, standing
+from pidispatch.store.breakers import BreakerRecord, breaker_of_run
 from pidispatch.store.budget import BudgetRecord, BudgetWindow
 from pidispatch.store.database import Database
 from pidispatch.store.history import NoSuchRun, RunRecord
@@ -29,6 +30,7 @@ from pidispatch.store.surroundings import surroundings
 
 __all__ = [
     "AttemptRecord",
+    "BreakerRecord",
     "BudgetRecord",
     "BudgetWindow",
     "Explanation",
@@ -56,13 +58,17 @@ class PolicyUnreadable(PidispatchError):
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why a run started, waits or was refused. `waits_for` is None for a run that does not wait."""
+    """Why a run started, waits or was refused. `waits_for` is None for a run that does not wait.
+
+    `breaker` is how its trigger stands, None while its last run went well.
+    """
 
     run: RunRecord
     answer: LastAnswer | None
     gates: Sequence[GateLine]
     waits_for: WaitsFor | None
     attempts: Sequence[AttemptRecord]
+    breaker: BreakerRecord | None = None
 
 
 def runs(settings: Settings, *, limit: int, state: State | None = None) -> Sequence[RunRecord]:
@@ -85,7 +91,9 @@ def explain(settings: Settings, name: str) -> Explanation:
         if run.state in WAITING:
             waiter = Waiter(run.state, run.cause, run.until, run.place)
             waits = waits_for(waiter, surroundings(database, run.id))
-    return Explanation(run, last_answer(found.admission), gate_lines(found.admission), waits, found.attempts)
+        breaker = breaker_of_run(database, run.id)
+    gates = gate_lines(found.admission)
+    return Explanation(run, last_answer(found.admission), gates, waits, found.attempts, breaker)
 
 
 def budget(settings: Settings) -> BudgetRecord:

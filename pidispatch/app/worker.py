@@ -12,6 +12,7 @@ import structlog
 
 from pidispatch import __version__
 from pidispatch.admit import AdmissionGate
+from pidispatch.app.breakers import breaker_rules
 from pidispatch.app.monitor import Monitor
 from pidispatch.app.places import Addresses, addresses, host_zone
 from pidispatch.app.policy import FilePolicies
@@ -42,6 +43,7 @@ from pidispatch.services.lifelines import Lifelines
 from pidispatch.services.notes import WorkerNotes
 from pidispatch.store import schema
 from pidispatch.store.admission import PostgresAdmissions
+from pidispatch.store.breakercount import PostgresBreakers
 from pidispatch.store.calls import PostgresTickets
 from pidispatch.store.database import Database
 from pidispatch.store.endings import PostgresEndings
@@ -49,6 +51,7 @@ from pidispatch.store.hosts import PostgresHosts
 from pidispatch.store.losses import PostgresLosses
 from pidispatch.store.runs import PostgresRuns
 from pidispatch.store.schedules import PostgresSchedules
+from pidispatch.upkeep.breakers import BreakerKeeper
 from pidispatch.upkeep.leaving import STOP_SECONDS, Leaving
 from pidispatch.upkeep.losses import LostLookers
 from pidispatch.upkeep.orphans import Orphans
@@ -87,6 +90,11 @@ class Adapters:
         self.lost_lookers = LostLookers(self.notes, PostgresLosses(self.database, host=self.host))
         self.reports = PostgresTickets(self.database, timeout=self.settings.job_timeout)
         self.policies = FilePolicies(self.settings)
+        self.breakers = BreakerKeeper(
+            PostgresBreakers(
+                self.database, rules=breaker_rules(self.settings), actor=f"pidispatch@{self.host}"
+            )
+        )
         self.triggers = StandingTriggers(self.settings.triggers_file)
         self.open_folder = partial(open_folder, worker_uid=os.geteuid())
 
@@ -206,6 +214,7 @@ def _gate(adapters: Adapters) -> AdmissionGate:
         open_folder=adapters.open_folder,
         policies=adapters.policies,
         notes=adapters.notes,
+        held_back=adapters.breakers.held_back,
     )
 
 
@@ -262,4 +271,5 @@ def _scheduler(adapters: Adapters, bell: RedisBell) -> Scheduler:
         runs=runs,
         bell=bell,
         most_bells=adapters.settings.concurrency + 1,
+        count_endings=adapters.breakers.count,
     )

@@ -121,6 +121,8 @@ class Settings(BaseSettings):
     scoped_limits_file: OptionalFile = Field(None, alias="PI_SCOPED_LIMITS_FILE")
     projects_file: OptionalFile = Field(None, alias="PI_PROJECTS_FILE")
     settings_file: OptionalFile = Field(None, alias="PI_SETTINGS_FILE")
+    breaker_failures: NonNegative = Field(3, alias="PIDISPATCH_BREAKER_FAILURES")
+    breaker_backoff: Timeout = Field(900, alias="PIDISPATCH_BREAKER_BACKOFF")
     scheduler_stall_max: Count = Field(2, alias="PI_SCHEDULER_STALL_MAX")
     chain_depth_max: NonNegative = Field(1, alias="PI_CHAIN_DEPTH_MAX")
     chain_max_per_job: NonNegative = Field(2, alias="PI_CHAIN_MAX_PER_JOB")

@@ -48,7 +48,7 @@ class Claim:
 class NewRun:
     """A run that somebody asked for. `folder` and `task` are bytes: paths and tasks fit no text column.
 
-    With a `cause` it is deferred until `not_before`, else due at once.
+    With a `cause` it is deferred until `not_before`, else due at once. `replica` is its number among `replicas`.
     """
 
     public_id: str
@@ -74,11 +74,17 @@ class NewRun:
     priority: int = 0
     cause: str | None = None
     not_before: datetime | None = None
+    replica: int | None = None
+    replicas: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """One run that may be admitted now on this host, as seen before any lock; `now` is Postgres's clock then."""
+    """One run that may be admitted now on this host, as seen before any lock; `now` is Postgres's clock then.
+
+    `breaker` says that its trigger's breaker holds it back, or must be asked: as `ports.Breakers.held_back`.
+    `replicas` is how many runs its event started, None for one.
+    """
 
     run_id: int
     public_id: str
@@ -94,6 +100,8 @@ class Waiting:
     attempt: int
     folder_given: bytes
     now: datetime
+    breaker: str | None = None
+    replicas: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.sql import bindparam
 from sqlalchemy.types import BigInteger, Integer, Text
 
+from pidispatch.store.breakercount import HOLDS_BACK
 from pidispatch.store.models import OCCUPYING_SQL
 from pidispatch.store.startable import STARTABLE
 
@@ -20,7 +21,7 @@ WITH chosen AS MATERIALIZED (
   LIMIT 1 FOR NO KEY UPDATE OF r SKIP LOCKED),
 marked AS (UPDATE runs SET looked_at = clock_timestamp() FROM chosen WHERE runs.id = chosen.id RETURNING runs.*)
 SELECT r.id, r.public_id, r.epoch, p.folder, r.scope, r.provider, r.model, r.image, r.max_turns, r.max_tokens,
-       r.flow, r.attempt, coalesce(p.folder_given, p.folder), now(), set_config('synchronous_commit', 'off', true)
+       r.flow, r.attempt, coalesce(p.folder_given, p.folder), now(), {HOLDS_BACK} AS breaker, r.replicas, set_config('synchronous_commit', 'off', true)
 FROM marked r JOIN run_payloads p ON p.run_id = r.id
 """).bindparams(bindparam("passed", type_=ARRAY(BigInteger)))  # noqa: S608 - fixed words
 

@@ -544,6 +544,54 @@ class ScheduleSlot(Base):
     decided_at: Mapped[datetime] = _now("When this was decided")
 
 
+class Breaker(Base):
+    """A trigger whose last runs failed."""
+
+    __tablename__ = "breakers"
+    __table_args__ = (
+        CheckConstraint("failures > 0", name="breakers_failures_positive"),
+        CheckConstraint(one_of("outcome", ("policy", "failed")), name="breakers_outcome"),
+        CheckConstraint(f"reason ~ '{TOKEN}'", name="breakers_reason_is_a_word"),
+        CheckConstraint("(opened_at IS NULL) = (probe_at IS NULL)", name="breakers_open_has_probe_time"),
+        CheckConstraint("probe IS NULL OR opened_at IS NOT NULL", name="breakers_probe_while_open"),
+        CheckConstraint("(opened_at IS NULL) = (backoff_seconds = 0)", name="breakers_open_has_backoff"),
+        CheckConstraint("isfinite(opened_at) AND isfinite(probe_at)", name="breakers_times_are_finite"),
+        {
+            "comment": "A trigger whose last runs all ended at one step; without a row nothing is wrong. Locked "
+            "before any scope by who starts a run of it"
+        },
+    )
+
+    trigger_id: Mapped[str] = mapped_column(primary_key=True, comment="The trigger's own id, as in runs")
+    outcome: Mapped[str] = mapped_column(comment="Outcome of the last failure")
+    reason: Mapped[str] = mapped_column(comment="Its reason; with the outcome, the step")
+    failures: Mapped[int] = mapped_column(comment="Failures in a row at that step")
+    opened_at: Mapped[datetime | None] = mapped_column(comment="Since when nothing but probes starts")
+    backoff_seconds: Mapped[int] = mapped_column(
+        server_default=text("0"), comment="The wait that leads to the next probe; doubles when one fails"
+    )
+    probe_at: Mapped[datetime | None] = mapped_column(comment="When the next probe may start")
+    probe: Mapped[str | None] = mapped_column(
+        ForeignKey("runs.public_id", ondelete="SET NULL"), comment="The run that tries now"
+    )
+    changed_at: Mapped[datetime] = _now("When an ending was last counted here")
+
+
+class UncountedEnding(Base):
+    """A run of a trigger that has ended and is not counted yet."""
+
+    __tablename__ = "uncounted_endings"
+    __table_args__ = (
+        Index("uncounted_endings_trigger", "trigger_id"),
+        {"comment": "Ended runs of triggers; written by the ending itself, deleted by who counts it"},
+    )
+
+    run_id: Mapped[int] = mapped_column(
+        ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True, comment="The run"
+    )
+    trigger_id: Mapped[str] = mapped_column(comment="Its trigger")
+
+
 class Host(Base):
     """A machine that runs boxes."""
 

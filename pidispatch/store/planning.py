@@ -1,18 +1,20 @@
 """Write the slots of several schedules and the runs they start, with a few statements for all of them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, DateTime, Text, bindparam, text
 from sqlalchemy.dialects.postgresql import ARRAY
 
+from pidispatch.domain.breaker import HELD_BACK
 from pidispatch.domain.catchup import MOST_MADE_UP, Slot, SlotState, decide
 from pidispatch.domain.run import NewRun
 from pidispatch.domain.schedule import Timetable
 from pidispatch.domain.standing import Entry
 from pidispatch.domain.triggers import Missed
-from pidispatch.ports import MakeRun
+from pidispatch.ports import MakeRun, Unrunnable
+from pidispatch.store.probes import Probes
 from pidispatch.store.submissions import ADD_RUN, ADD_SCOPE, payload_of, values_of
 
 CHUNK = 500  # instants of one schedule in one go
@@ -73,10 +75,17 @@ class Batch:
         """Returns how many runs may start at once."""
         fresh = self._undecided()
         previous = self._previous({schedule for schedule, slot, _ in fresh if _starts(slot)})
+        found = [
+            (schedule, slot, self._make(entry, slot, previous.get(schedule)))
+            if entry and _starts(slot)
+            else (schedule, slot, None)
+            for schedule, slot, entry in fresh
+        ]
+        probes = Probes(self._connection, _triggers_of(made for _, _, made in found), self._now)
         runs: list[NewRun] = []
         slots: list[dict[str, Any]] = []
-        for schedule, slot, entry in fresh:
-            made = self._make(entry, slot, previous.get(schedule)) if entry and _starts(slot) else None
+        for schedule, slot, asked in found:
+            made = Unrunnable(HELD_BACK) if isinstance(asked, NewRun) and not probes.lets(asked) else asked
             state, reason = slot.state, slot.reason
             if isinstance(made, NewRun):
                 runs.append(made)
@@ -93,6 +102,7 @@ class Batch:
                 }
             )
         self._write(runs, slots)
+        probes.write()
         return sum(run.cause is None for run in runs)
 
     def _write(self, runs: Sequence[NewRun], slots: list[dict[str, Any]]) -> None:
@@ -123,6 +133,10 @@ class Batch:
             return {}
         rows = self._connection.execute(PREVIOUS, {"schedules": sorted(schedules)})
         return {row.schedule: row.at for row in rows}
+
+
+def _triggers_of(made: Iterable[NewRun | Unrunnable | None]) -> set[str]:
+    return {each.trigger_id for each in made if isinstance(each, NewRun) and each.trigger_id is not None}
 
 
 def _starts(slot: Slot) -> bool:

@@ -9,6 +9,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 
 from pidispatch.domain.limits import EVERYTHING, Cap, WindowFill, fill_state
 from pidispatch.domain.run import Outcome, State
+from pidispatch.store.breakers import BreakerRecord, read_open
 from pidispatch.store.database import Database
 from pidispatch.store.hosts import SILENT_SECONDS
 from pidispatch.store.models import OCCUPYING_SQL
@@ -111,7 +112,7 @@ class WindowRecord:
 class QueueStatus:
     """`states` counts runs that have not ended, `causes` why the waiting ones wait, `ended_today` by UTC day.
 
-    `file_problems` are the operator's edits that are not in force.
+    `file_problems` are the operator's edits that are not in force, `breakers` those that are open.
     """
 
     at: datetime
@@ -124,6 +125,7 @@ class QueueStatus:
     held_calls: int
     windows: Sequence[WindowRecord]
     file_problems: tuple[str, ...] = ()
+    breakers: Sequence[BreakerRecord] = ()
 
     @property
     def paused_since(self) -> datetime | None:
@@ -149,6 +151,7 @@ def queue_status(database: Database, caps: Sequence[Cap]) -> QueueStatus:
             paused=[PauseRecord(*row) for row in connection.execute(PAUSED)],
             held_calls=connection.execute(HELD_CALLS).scalar_one(),
             windows=read_windows(connection, caps),
+            breakers=read_open(connection),
         )
 
 

@@ -11,9 +11,11 @@ KNOWN = text("SELECT EXISTS (SELECT 1 FROM runs WHERE public_id = :public_id)")
 ADD_SCOPE = text('INSERT INTO scopes (key, "limit") VALUES (:key, :limit) ON CONFLICT (key) DO NOTHING')
 ADD_RUN = text("""
 INSERT INTO runs (public_id, kind, target, scope, mutex, pinned_host, trigger_type, trigger_id, trigger_index, flow,
-                  command, provider, model, image, max_turns, max_tokens, priority, state, cause, not_before)
+                  command, provider, model, image, max_turns, max_tokens, priority, state, cause, not_before,
+                  replica, replicas)
 VALUES (:public_id, 'local', :target, :scope, :mutex, :pinned_host, :trigger_type, :trigger_id, :trigger_index, :flow,
-        :command, :provider, :model, :image, :max_turns, :max_tokens, :priority, :state, :cause, :not_before)
+        :command, :provider, :model, :image, :max_turns, :max_tokens, :priority, :state, :cause, :not_before,
+        :replica, :replicas)
 ON CONFLICT (public_id) DO NOTHING RETURNING id
 """)
 ADD_PAYLOAD = text("""
@@ -66,6 +68,8 @@ def values_of(run: NewRun) -> dict[str, Any]:
         "state": State.QUEUED if run.cause is None else State.DEFERRED,
         "cause": run.cause,
         "not_before": run.not_before,
+        "replica": run.replica,
+        "replicas": run.replicas,
     }
 
 

@@ -23,7 +23,10 @@ TROUBLE = 2.0  # seconds
 
 
 class Scheduler:
-    """`triggers` gives what is in force now, by the file as it is at this moment. `most_bells` is the host's room."""
+    """`triggers` gives what is in force now, by the file as it is at this moment. `most_bells` is the host's room.
+
+    `count_endings` keeps the breakers up with the runs that ended.
+    """
 
     def __init__(
         self,
@@ -35,6 +38,7 @@ class Scheduler:
         runs: ScheduledRuns,
         bell: Bell,
         most_bells: int,
+        count_endings: Callable[[], None],
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._host = host
@@ -44,6 +48,7 @@ class Scheduler:
         self._runs = runs
         self._bell = bell
         self._most_bells = most_bells
+        self._count_endings = count_endings
         self._monotonic = monotonic
         self._seen: Triggers | None = None
         self._standing = Standing()
@@ -90,7 +95,8 @@ class Scheduler:
         self._plan_at = 0.0
 
     def _plan(self) -> None:
-        """Plan until nothing more is due here."""
+        """Plan until nothing more is due here, knowing how the runs before ended."""
+        self._count_endings()
         while True:
             began = self._monotonic()
             planned = self._schedules.plan(self._standing)

@@ -5,7 +5,7 @@ from tests.store.builders import a_host, a_run
 
 KEYS = [
     "at", "states", "causes", "ended_today", "paused_since", "paused", "workers", "hosts", "held_calls", "windows",
-    "file_problems", "health",
+    "breakers", "file_problems", "health",
 ]  # fmt: skip
 STATES = ["queued", "deferred", "held", "admitted", "preparing", "running", "stopping", "finishing"]
 

@@ -20,12 +20,14 @@ from pidispatch.store.endings import PostgresEndings
 from pidispatch.store.hosts import PostgresHosts
 from pidispatch.store.losses import PostgresLosses
 from pidispatch.store.runs import PostgresRuns
+from pidispatch.upkeep.breakers import BreakerKeeper
 from pidispatch.upkeep.losses import LostLookers
 from pidispatch.upkeep.orphans import Orphans
 from pidispatch.upkeep.reconciler import Reconciler
 from tests.fakes.boxes import FakeBoxes
 from tests.fakes.notes import FakeNotes
 from tests.store.builders import HOST, WORKER
+from tests.support.breaking import some_breakers
 
 INSTALLATION = "0badcafe"
 IMAGE = "pi-job:latest"
@@ -146,6 +148,7 @@ class Site:
         self.gone_workers: set[str] = set()
         self.hands = Hands(WORKER, self.gone_workers.__contains__)
         cleanup = Cleanup(boxes=self.boxes, doors=self.doors, files=self.files, bell=self.bell)
+        self.breakers = BreakerKeeper(some_breakers(database))
         self.gate = AdmissionGate(
             host=HOST,
             admissions=PostgresAdmissions(database, host=HOST, worker=WORKER),
@@ -154,6 +157,7 @@ class Site:
             open_folder=self.open_folder,
             policies=self,
             notes=self.notes,
+            held_back=self.breakers.held_back,
         )
         self.launcher = Launcher(
             host=HOST,

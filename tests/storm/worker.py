@@ -24,12 +24,14 @@ from pidispatch.store.endings import PostgresEndings
 from pidispatch.store.hosts import PostgresHosts
 from pidispatch.store.losses import PostgresLosses
 from pidispatch.store.runs import PostgresRuns
+from pidispatch.upkeep.breakers import BreakerKeeper
 from pidispatch.upkeep.losses import LostLookers
 from pidispatch.upkeep.orphans import Orphans
 from pidispatch.upkeep.reconciler import Reconciler
 from tests.fakes.notes import FakeNotes
 from tests.flows.site import IMAGE, INSTALLATION, FakeBell, FakeDoors, FakeFiles, FakeImages
 from tests.storm.boxes import StubBoxes
+from tests.support.breaking import some_breakers
 
 HOST = "h1"
 
@@ -101,6 +103,7 @@ class StormWorker:
             doors=doors,
             open_folder=open_folder,
             notes=notes,
+            held_back=BreakerKeeper(some_breakers(database)).held_back,
         )
         self.launcher = Launcher(
             host=HOST,

@@ -8,9 +8,11 @@ import pytest
 from sqlalchemy import text
 
 from pidispatch.errors import DatabaseUnavailable, QueueUnavailable
+from pidispatch.upkeep.breakers import BreakerKeeper
 from pidispatch.upkeep.scheduledruns import ScheduledRuns
 from pidispatch.upkeep.scheduler import LOOK_AT_FILE, SYNC_AGAIN, Scheduler
 from tests.store.builders import a_host, value
+from tests.support.breaking import some_breakers
 from tests.support.timed import HOST, Folders, an_entry, the_file, the_schedules
 
 
@@ -42,6 +44,7 @@ class Place:
             runs=ScheduledRuns(host=HOST, open_folder=self.folders),
             bell=self.bells,
             most_bells=4,
+            count_endings=BreakerKeeper(some_breakers(database)).count,
             monotonic=lambda: time.monotonic() + self.later,
         )
 

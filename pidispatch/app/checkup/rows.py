@@ -6,6 +6,7 @@ from datetime import timedelta
 from pidispatch.config import Settings
 from pidispatch.domain.checkup import Finding, Grade
 from pidispatch.store import schema, standing
+from pidispatch.store.breakers import BreakerRecord
 from pidispatch.store.database import Database
 from pidispatch.store.invariants import look_for_contradictions
 from pidispatch.store.schema import Fit
@@ -34,7 +35,7 @@ def check_rows(database: Database, settings: Settings) -> Iterator[Finding]:
 
 
 def check_workers(queue: QueueStatus, host: str) -> Iterator[Finding]:
-    """Workers of this host live and compare rows with containers; and nothing is paused unnoticed."""
+    """Workers of this host live and compare rows with containers; and nothing is held back unnoticed."""
     workers = queue.workers_on(host)
     if workers:
         words = "1 worker lives" if workers == 1 else f"{workers} workers live"
@@ -44,11 +45,22 @@ def check_workers(queue: QueueStatus, host: str) -> Iterator[Finding]:
             "worker", Grade.FAILED, f"no worker lives on {host}: nothing starts, nothing ends", START_ONE
         )
     yield _compared(next((record for record in queue.hosts if record.name == host), None), queue, host)
+    if queue.breakers:
+        yield Finding(
+            "breakers",
+            Grade.WARNING,
+            f"held back after failures: {', '.join(map(_broken, queue.breakers))}",
+            "mend what their runs failed for, then `pidispatch triggers close ID`",
+        )
     if queue.paused:
         paused = [f"{pause.scope} since {pause.paused_at:%Y-%m-%d %H:%M:%SZ}" for pause in queue.paused]
         yield Finding(
             "pauses", Grade.WARNING, f"paused: {', '.join(paused)}", "`pidispatch resume [--scope …]`"
         )
+
+
+def _broken(breaker: BreakerRecord) -> str:
+    return f"{breaker.trigger_id} ({breaker.reason}, {breaker.failures} times)"
 
 
 def _compared(record: HostRecord | None, queue: QueueStatus, host: str) -> Finding:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pidispatch.entrypoints.cli.options import AsJson, RunName
 from pidispatch.entrypoints.cli.output import cell, out, plain, print_json, print_table
-from pidispatch.entrypoints.cli.wording import amount, how_it_stands, tokens_of, window_name
+from pidispatch.entrypoints.cli.wording import amount, breaker_in_words, how_it_stands, tokens_of, window_name
 
 if TYPE_CHECKING:
     from pidispatch.app.reading import AttemptRecord, Explanation
@@ -38,6 +38,8 @@ def _print(found: "Explanation") -> None:
         out.print(plain(f"last looked at {at}: {answer.kind}" + (f", {word}" if word else "")))
     if found.waits_for is not None:
         out.print(plain(waits_in_words(found.waits_for)))
+    if found.breaker is not None:
+        out.print(plain(breaker_in_words(found.breaker)))
     out.print()
     print_table(
         ("gate", "verdict", "saw"),

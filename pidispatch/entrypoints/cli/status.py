@@ -7,7 +7,7 @@ import typer
 
 from pidispatch.entrypoints.cli.options import AsJson
 from pidispatch.entrypoints.cli.output import cell, out, plain, print_facts, print_json, print_table
-from pidispatch.entrypoints.cli.wording import amount, count_of, window_name
+from pidispatch.entrypoints.cli.wording import amount, breaker_in_words, count_of, window_name
 
 if TYPE_CHECKING:
     from pidispatch.app.health import Health
@@ -42,6 +42,7 @@ def _document(found: "QueueStatus") -> dict[str, object]:
         "hosts": found.hosts,
         "held_calls": found.held_calls,
         "windows": found.windows,
+        "breakers": found.breakers,
         "file_problems": list(found.file_problems),
     }
 
@@ -67,6 +68,8 @@ def _print_status(found: "QueueStatus", health: "Health") -> None:
     for pause in found.paused:
         if pause.scope != "*":
             out.print(plain(f"paused: {pause.scope} since {cell(pause.paused_at)}"))
+    for breaker in found.breakers:
+        out.print(plain(breaker_in_words(breaker)))
     if found.hosts:
         out.print()
         print_table(

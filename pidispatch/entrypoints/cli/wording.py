@@ -6,7 +6,7 @@ from pidispatch.domain.run import OCCUPYING, State
 from pidispatch.entrypoints.cli.output import cell
 
 if TYPE_CHECKING:
-    from pidispatch.app.reading import QueueStatus, RunRecord
+    from pidispatch.app.reading import BreakerRecord, QueueStatus, RunRecord
 
 
 def how_it_stands(run: "RunRecord") -> str:
@@ -62,6 +62,20 @@ def queue_in_words(queue: "QueueStatus", host: str) -> str:
     if queue.paused_since is not None:
         return f"{alive}, but everything is paused since {cell(queue.paused_since)}"
     return alive
+
+
+def breaker_in_words(breaker: "BreakerRecord") -> str:
+    """How a trigger stands whose last runs failed."""
+    failures = f"{count_of(breaker.failures, 'failure')} in a row ({breaker.reason})"
+    if not breaker.is_open:
+        return f"trigger {breaker.trigger_id}: {failures}"
+    tries = (
+        f"{breaker.probe} tries" if breaker.probe else f"the next run from {cell(breaker.probe_at)} on tries"
+    )
+    return (
+        f"held back: trigger {breaker.trigger_id} since {cell(breaker.opened_at)}, {failures}; {tries};"
+        " `pidispatch triggers close` ends it"
+    )
 
 
 _PER = {"day": "a day", "week": "a week", "month": "a month"}

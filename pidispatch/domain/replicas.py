@@ -1,0 +1,39 @@
+"""Make the linked runs of one event: the same request, done two or three times side by side."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from pidispatch.domain.run import NewRun
+
+FEWEST, MOST = 2, 3
+CAPABILITY = "replicas"
+CAPABILITIES_LABEL = "dev.pi-dispatch.capabilities"
+
+
+def replicas_of(run: NewRun, n: int | None) -> tuple[NewRun, ...]:
+    """`n` runs that differ in their id and their number alone, each admitted and paid for by itself.
+
+    None or 1 is the run as it is. Raises ValueError for any number but 1 to 3: the file's grammar lets no other through.
+    """
+    if n is None or n == 1:
+        return (run,)
+    if not FEWEST <= n <= MOST:
+        raise ValueError(f"a run has {FEWEST} or {MOST} replicas, not {n}")
+    return tuple(
+        replace(run, public_id=replica_id(run.public_id, i), replica=i, replicas=n) for i in range(1, n + 1)
+    )
+
+
+def replica_id(public_id: str, replica: int) -> str:
+    """As in the reference, so that a delivery sent again comes to the same runs."""
+    return f"{public_id}-r{replica}"
+
+
+def replica_subject(subject: str, replica: int | None) -> str:
+    """The subject of one replica: replicas of one event do not stand in each other's way."""
+    return subject if replica is None else f"{subject}:r{replica}"
+
+
+def image_can(labels: Mapping[str, str]) -> bool:
+    """Whether the image says that its runs may work side by side on one item."""
+    return CAPABILITY in {word.strip() for word in labels.get(CAPABILITIES_LABEL, "").split(",")}

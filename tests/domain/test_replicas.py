@@ -1,0 +1,66 @@
+"""Replicas: what differs between them, and what does not."""
+
+from dataclasses import replace
+
+import pytest
+
+from pidispatch.domain.replicas import image_can, replica_subject, replicas_of
+from pidispatch.domain.run import NewRun
+
+RUN = NewRun(
+    public_id="github-7f3a",
+    folder=b"",
+    folder_given=b"",
+    task=b"Mend it",
+    task_bytes=7,
+    event=b"{}",
+    scope="acme/web",
+    target="acme/web#7",
+    pinned_host="h1",
+    trigger_type="label",
+    trigger_id="t",
+    priority=3,
+)
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_replicas_differ_in_their_id_and_number_alone(n):
+    made = replicas_of(RUN, n)
+
+    assert [run.public_id for run in made] == [f"github-7f3a-r{i}" for i in range(1, n + 1)]
+    assert [(run.replica, run.replicas) for run in made] == [(i, n) for i in range(1, n + 1)]
+    assert {replace(run, public_id=RUN.public_id, replica=None, replicas=None) for run in made} == {RUN}
+
+
+@pytest.mark.parametrize("n", [None, 1])
+def test_one_run_is_no_replica(n):
+    assert replicas_of(RUN, n) == (RUN,)
+
+
+@pytest.mark.parametrize("n", [-1, 0, 4, 100])
+def test_other_numbers_make_no_runs(n):
+    with pytest.raises(ValueError, match="2 or 3"):
+        replicas_of(RUN, n)
+
+
+def test_each_replica_is_a_subject_of_its_own():
+    assert replica_subject("acme/web#7:tidy", None) == "acme/web#7:tidy"
+    assert [replica_subject("acme/web#7:tidy", i) for i in (1, 2)] == [
+        "acme/web#7:tidy:r1",
+        "acme/web#7:tidy:r2",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("labels", "can"),
+    [
+        ({}, False),
+        ({"dev.pi-dispatch.capabilities": ""}, False),
+        ({"dev.pi-dispatch.capabilities": "report,replicas"}, True),
+        ({"dev.pi-dispatch.capabilities": "report, replicas"}, True),
+        ({"dev.pi-dispatch.capabilities": "no-replicas,replicas2"}, False),
+        ({"another": "replicas"}, False),
+    ],
+)
+def test_an_image_says_what_it_can(labels, can):
+    assert image_can(labels) is can
