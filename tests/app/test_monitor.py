@@ -11,6 +11,7 @@ from pidispatch.config import load
 from pidispatch.domain.health import Word
 from tests.cli.lives import begin, call, end
 from tests.store.builders import a_host, a_run
+from tests.support.breaking import open_one
 
 
 @pytest.fixture
@@ -126,6 +127,17 @@ def test_a_metric_for_everything_that_counts(monitor, database):
     assert found["pidispatch_window_used_tokens"] == {}
     assert {label[0][1] for label in found["pidispatch_health_red"]} == set(Word)
     assert found["pidispatch_health_red"][("fault", "gateway-silent"),] == 1
+
+
+def test_a_trigger_that_is_held_back_has_its_metric_and_makes_nothing_red(monitor, database):
+    open_one(database)
+    one = monitor()
+
+    found = read(one.metrics())
+
+    assert found["pidispatch_breakers_open"] == {(): 1}
+    assert found["pidispatch_breaker_failures"] == {(("reason", "infra"), ("trigger", "nightly")): 3}
+    assert faults(one.healthz()) == []
 
 
 def test_a_scrape_just_after_another_asks_nothing(monitor):

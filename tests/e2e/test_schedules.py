@@ -57,3 +57,30 @@ def test_a_schedule_starts_a_run_and_a_removed_one_starts_no_more(fresh):
         "state": "ran",
     }
     assert fresh.one("SELECT count(*) AS n FROM runs")["n"] == slots
+
+
+def test_a_schedule_that_is_refused_again_and_again_is_held_back(fresh):
+    folder = fresh.repository("hopeless")
+    file = fresh.root / "triggers.json"
+    work = {"kind": "local", "folder": str(folder), "flow": "tidy", "task": "work", "image": "no-such-image:1"}
+    on = {"type": "cron", "id": "hopeless", "pattern": "* * * * * *", "tz": "UTC"}
+    file.write_text(json.dumps({"triggers": [{"on": on, "run": work}]}))
+    fresh.environment |= {"PI_TRIGGERS_FILE": str(file), "PIDISPATCH_BREAKER_FAILURES": "2"}
+    fresh.start()
+
+    eventually(
+        lambda: fresh.one("SELECT count(*) AS n FROM schedule_slots WHERE reason = 'breaker-open'")["n"] >= 3,
+        "instants are skipped",
+        seconds=30,
+    )
+
+    breaker = fresh.one("SELECT trigger_id, outcome, reason, failures >= 2 AS enough, probe FROM breakers")
+    assert breaker == {
+        "trigger_id": "hopeless",
+        "outcome": "policy",
+        "reason": "job-image-missing",
+        "enough": True,
+        "probe": None,
+    }
+    assert fresh.one("SELECT count(*) AS n FROM audit_log WHERE action = 'breaker-open'")["n"] == 1
+    assert "held back: trigger hopeless" in fresh.pidispatch("status").stdout
