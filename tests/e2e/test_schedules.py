@@ -62,7 +62,13 @@ def test_a_schedule_starts_a_run_and_a_removed_one_starts_no_more(fresh):
 def test_a_schedule_that_is_refused_again_and_again_is_held_back(fresh):
     folder = fresh.repository("hopeless")
     file = fresh.root / "triggers.json"
-    work = {"kind": "local", "folder": str(folder), "flow": "tidy", "task": "work", "image": "no-such-image:1"}
+    work = {
+        "kind": "local",
+        "folder": str(folder),
+        "flow": "tidy",
+        "task": "work",
+        "image": "no-such-image:1",
+    }
     on = {"type": "cron", "id": "hopeless", "pattern": "* * * * * *", "tz": "UTC"}
     file.write_text(json.dumps({"triggers": [{"on": on, "run": work}]}))
     fresh.environment |= {"PI_TRIGGERS_FILE": str(file), "PIDISPATCH_BREAKER_FAILURES": "2"}
