@@ -72,6 +72,12 @@ def ready_for(database: Database, run_id: int, caps: tuple[Cap, ...] | None = No
     return replace(ready, **more)  # type: ignore[arg-type]
 
 
+def after_a_look(database):
+    """The moment is over for which a run that was looked at is passed over."""
+    with database.transaction() as connection:
+        connection.execute(text("UPDATE runs SET looked_at = looked_at - interval '3 seconds'"))
+
+
 def try_next(
     database: Database, caps: tuple[Cap, ...] | None = None, **more: object
 ) -> tuple[int, Answer] | None:
