@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
+from pidispatch.domain.arrival import Arrival, Arrived, Delivery
 from pidispatch.domain.limits import Cap
 from pidispatch.domain.outcome import Again, End
 from pidispatch.domain.policy import Policy
@@ -150,6 +151,16 @@ class Submissions(Protocol):
 
     def submit(self, run: NewRun) -> int | None:
         """Write the run and its payload; None when a run of this public id exists."""
+
+
+class Arrivals(Protocol):
+    """Both write the delivery and its answer together. Raise DatabaseUnavailable."""
+
+    def arrive(self, arrival: Arrival) -> Arrived:
+        """One decision for one subject at a time. Ring for every answer but skipped, duplicate and dropped."""
+
+    def drop(self, delivery: Delivery, reason: str) -> Arrived:
+        """Nothing starts. The same delivery sent again may be decided anew; a duplicate is told as one."""
 
 
 class Runs(Protocol):

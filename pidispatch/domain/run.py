@@ -46,17 +46,20 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class NewRun:
-    """A run that somebody asked for. `folder` and `task` are bytes: paths and tasks fit no text column."""
+    """A run that somebody asked for. `folder` and `task` are bytes: paths and tasks fit no text column.
+
+    A forge's run has no folder and no host of its own. `one_shot` is the key of the trigger that it spends.
+    """
 
     public_id: str
-    folder: bytes
-    folder_given: bytes
+    folder: bytes | None
+    folder_given: bytes | None
     task: bytes
     task_bytes: int
     event: bytes
     scope: str
     target: str
-    pinned_host: str
+    pinned_host: str | None
     mutex: str | None = None
     trigger_type: str = "cli"
     flow: str | None = None
@@ -66,11 +69,22 @@ class NewRun:
     max_turns: int | None = None
     max_tokens: int | None = None
     priority: int = 0
+    kind: str = "local"
+    trigger_id: str | None = None
+    trigger_index: int | None = None
+    command: str | None = None
+    title: bytes | None = None
+    body: bytes | None = None
+    subject: str | None = None
+    one_shot: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """One run that may be admitted now on this host, as seen before any lock; `now` is Postgres's clock then."""
+    """One run that may be admitted now on this host, as seen before any lock; `now` is Postgres's clock then.
+
+    `one_shot` is the key of the trigger that it spends, and `spent_by` the other run that had spent it by then.
+    """
 
     run_id: int
     public_id: str
@@ -86,6 +100,8 @@ class Waiting:
     attempt: int
     folder_given: bytes
     now: datetime
+    one_shot: str | None = None
+    spent_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
