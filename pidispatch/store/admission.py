@@ -7,6 +7,7 @@ from typing import Any
 from psycopg.types.json import Jsonb
 from sqlalchemy import Connection
 
+from pidispatch.domain import oneshot
 from pidispatch.domain.limits import PROJECT, Cap, Exceeds, WindowFill, decide, fill_state
 from pidispatch.domain.run import Claim, Waiting
 from pidispatch.ports import Admitted, Answer, Deferred, Facts, NoRoom, Passed, Ready, Refused
@@ -31,11 +32,12 @@ from pidispatch.store.admissionsql import (
 )
 from pidispatch.store.database import Database
 from pidispatch.store.ledger import close, expire_payload
+from pidispatch.store.oneshots import Taken, spend
 from pidispatch.store.pipeline import COMMIT, ROLLBACK, together
 
 
 class PostgresAdmissions:
-    """Implements `ports.Admissions`. Lock order: run, scopes by key, host, windows."""
+    """Implements `ports.Admissions`. Lock order: run, scopes by key, host, windows, one-shot."""
 
     def __init__(self, database: Database, *, host: str, worker: str) -> None:
         self._database = database
@@ -118,6 +120,10 @@ class PostgresAdmissions:
             refusal = Refused(verdict.reason, verdict.why)
             _refuse(connection, run, refusal, provider=ready.provider, model=ready.model, facts=facts)
             return refusal
+        taken_by = None if run.one_shot is None else spend(connection, run.run_id)
+        if taken_by is not None:
+            connection.execute(UNDO)
+            return _refuse_spent(connection, run, ready, taken_by, facts)
         held = {"windows": [row.id for row in windows], "amounts": [fill.cap.amount for fill in fills]}
         return Admitted(self._claim(connection, run, ready, facts, **held))
 
@@ -251,6 +257,17 @@ def _defer(
             "facts": {**facts, "answer": {"kind": "deferred", "at": run.now.isoformat(), "cause": cause}},
         },
     )
+
+
+def _refuse_spent(connection: Connection, run: Waiting, ready: Ready, by: Taken, facts: Facts) -> Refused:
+    """Somebody spent it since the run was looked at."""
+    refusal = Refused(oneshot.SPENT, oneshot.BY_ANOTHER_RUN)
+    facts["gates"] = {
+        **facts.get("gates", {}),
+        "one-shot": {"key": run.one_shot, "spent_by": by.run, "at": by.at.isoformat()},
+    }
+    _refuse(connection, run, refusal, provider=ready.provider, model=ready.model, facts=facts)
+    return refusal
 
 
 def _refuse(

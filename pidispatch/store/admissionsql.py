@@ -17,7 +17,9 @@ WITH chosen AS MATERIALIZED (
            s.last_started_at NULLS FIRST, r.queued_at, r.id
   LIMIT 1 FOR NO KEY UPDATE OF r SKIP LOCKED)
 SELECT r.id, r.public_id, r.epoch, p.folder, r.scope, r.provider, r.model, r.image, r.max_turns, r.max_tokens,
-       r.flow, r.attempt, coalesce(p.folder_given, p.folder), now()
+       r.flow, r.attempt, coalesce(p.folder_given, p.folder), now(), r.one_shot,
+       (SELECT w.public_id FROM one_shots o JOIN runs w ON w.id = o.run_id
+        WHERE o.key = r.one_shot AND w.id <> r.id) AS spent_by
 FROM chosen JOIN runs r ON r.id = chosen.id JOIN run_payloads p ON p.run_id = r.id
 """).bindparams(bindparam("passed", type_=ARRAY(BigInteger)))  # noqa: S608 - fixed words
 

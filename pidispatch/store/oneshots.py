@@ -7,7 +7,7 @@ from datetime import datetime
 from sqlalchemy import Connection, text
 
 from pidispatch.domain.oneshot import Spent
-from pidispatch.errors import PidispatchError
+from pidispatch.errors import CannotRearm
 from pidispatch.store.audit import audit
 from pidispatch.store.database import Database
 
@@ -32,8 +32,8 @@ SELECT o.key, o.spent_at, r.public_id, r.ended_at FROM one_shots o JOIN runs r O
 WHERE o.marked_in = :place ORDER BY o.key
 """)
 MARKED = text("""
-UPDATE one_shots SET marked_at = clock_timestamp(), marked_in = :place
-WHERE key = :key AND spent_at = :spent_at AND marked_at IS NULL
+UPDATE one_shots SET marked_at = coalesce(marked_at, clock_timestamp()), marked_in = coalesce(marked_in, :place)
+WHERE key = :key AND spent_at = :spent_at
 """)
 LOCK = text("""
 SELECT o.run_id, o.spent_at, o.marked_at, r.public_id, r.ended_at IS NOT NULL AS ended
@@ -44,10 +44,6 @@ WITH gone AS (DELETE FROM one_shots WHERE key = :key RETURNING key, run_id, spen
 INSERT INTO rearmed_one_shots (key, run_id, spent_at, marked_at, rearmed_by)
 SELECT key, run_id, spent_at, marked_at, :by FROM gone
 """)
-
-
-class CannotRearm(PidispatchError):
-    """The one-shot is not spent, or the run that spends it has not ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +79,10 @@ class PostgresOneShots:
         with self._database.transaction() as connection:
             return [Spent(*row) for row in connection.execute(MARKED_IN, {"place": place})]
 
-    def marked(self, spent: Spent, place: str) -> None:
+    def marked(self, spent: Spent, place: str) -> bool:
+        asked = {"key": spent.key, "spent_at": spent.spent_at, "place": place}
         with self._database.transaction() as connection:
-            connection.execute(MARKED, {"key": spent.key, "spent_at": spent.spent_at, "place": place})
+            return connection.execute(MARKED, asked).rowcount == 1
 
     def rearm_unmarked(self, spent: Spent, by: str) -> bool:
         with self._database.transaction() as connection:
@@ -99,9 +96,9 @@ class PostgresOneShots:
         with self._database.transaction() as connection:
             row = connection.execute(LOCK, {"key": key}).one_or_none()
             if row is None:
-                raise CannotRearm(f"{key} is not spent: nothing holds it back")
+                raise CannotRearm(key)
             if not row.ended:
-                raise CannotRearm(f"{row.public_id}, which spends {key}, has not ended")
+                raise CannotRearm(key, live=row.public_id)
             _rearm(connection, key, row.public_id, by, by_hand=True)
             run: str = row.public_id
         return run
