@@ -117,6 +117,14 @@ class FolderRefused(PidispatchError):
         super().__init__(problem)
 
 
+class FileInUse(PidispatchError):
+    """Another command, or another program, holds the file's lock. `path` is the file."""
+
+    def __init__(self, path: object) -> None:
+        self.path = path
+        super().__init__(f"another command is changing {path}; try again when it is done")
+
+
 class CannotRearm(PidispatchError):
     """The one-shot is not spent, or the run that spends it has not ended. `live` names that run."""
 
