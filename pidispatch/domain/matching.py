@@ -25,7 +25,8 @@ def match(event: Event, triggers: Triggers) -> Match | Dropped:
     if problem is not None:
         return Dropped(problem)
     nearest: Stopped | None = None
-    for verdict in _verdicts(event, triggers.entries, _Flows(triggers.entries)):
+    own = [each for each in triggers.entries if each.work.kind is event.forge]
+    for verdict in _verdicts(event, own, _Flows(triggers.entries)):
         if isinstance(verdict, Match):
             return verdict
         if nearest is None or verdict.gate > nearest.gate:
