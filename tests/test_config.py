@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from pidispatch.config import NOT_ENFORCED_YET, AtSigterm, Place, Source, describe, load
-from pidispatch.config.forwarding import MINTED_NAMES, WORKER_SECRETS
+from pidispatch.domain.boxnames import MINTED_NAMES, WORKER_SECRETS
 from pidispatch.errors import ConfigurationRefused
 
 PERSON = Place(uid=1000, user_home="/home/ada", host_name="desk")

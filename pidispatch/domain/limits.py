@@ -80,6 +80,13 @@ def fill_state(fill: WindowFill) -> WindowState:
     return window_state(fill.used, fill.cap.cap, fill.cap.soft_pct)
 
 
+def most_used(cap: Cap) -> int:
+    """The largest use, this run counted, with which `fill_state` is still OK."""
+    if cap.unit is Unit.TOKENS:
+        return cap.cap - 1
+    return cap.cap if cap.soft_pct is None else min(cap.cap, cap.cap * cap.soft_pct // 100)
+
+
 def decide(fills: Iterable[WindowFill]) -> Fits | Exceeds:
     """The ladder: tokens of the day, runs from the narrowest scope to the widest, dollars in the same order.
 

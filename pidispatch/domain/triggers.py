@@ -1,7 +1,7 @@
 """What `triggers.json` means: each entry says what starts a run, and what that run does."""
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
@@ -149,7 +149,7 @@ class Trigger:
     """One entry of the file. `index` and `line` are for display: an entry may move."""
 
     index: int
-    line: int
+    line: int = field(compare=False)
     on: On
     work: Work
     id: str | None = None
@@ -187,7 +187,7 @@ class Triggers:
     """The entries in their order, and what is only worth knowing about the file."""
 
     entries: tuple[Trigger, ...] = ()
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = field(default=(), compare=False)
 
     def by_id(self, identity: str) -> Trigger | None:
         return next((each for each in self.entries if each.identity == identity), None)

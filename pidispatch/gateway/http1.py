@@ -3,6 +3,7 @@
 import contextlib
 import json
 import re
+import select
 import socket
 import time
 from dataclasses import dataclass
@@ -210,6 +211,12 @@ class Wire:
         self.start(status, tuple(fields))
         if data:
             self._send(data)
+
+    def left(self) -> bool:
+        """Whether the peer has closed its side, as far as the kernel knows."""
+        hung_up = select.poll()
+        hung_up.register(self.sock, select.POLLRDHUP | select.POLLHUP)
+        return bool(hung_up.poll(0))
 
     def linger(self) -> None:
         """Say that we are done, and read on for a moment: a peer still sending its refused body sees the answer."""

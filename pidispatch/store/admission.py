@@ -8,32 +8,25 @@ from psycopg.types.json import Jsonb
 from sqlalchemy import Connection
 
 from pidispatch.domain import oneshot
-from pidispatch.domain.limits import PROJECT, Cap, Exceeds, WindowFill, decide, fill_state
+from pidispatch.domain.limits import PROJECT, Cap, Exceeds, WindowFill, decide, fill_state, most_used
 from pidispatch.domain.run import Claim, Waiting
 from pidispatch.ports import Admitted, Answer, Deferred, Facts, NoRoom, Passed, Ready, Refused
 from pidispatch.store.admissionsql import (
     ADD_SCOPES,
     BLOCKER,
     CANDIDATES,
-    CLAIM,
-    COUNT_HOST,
-    COUNT_IN,
     DEFER,
-    LOCK_EVERYTHING,
-    LOCK_HOST,
     LOCK_RUN,
-    LOCK_RUN_AND_SCOPES,
     REFUSE,
-    SAVE,
     SET_BOUND,
     SET_CAPACITY,
     SYNC_LIMITS,
-    UNDO,
+    TAKE,
 )
 from pidispatch.store.database import Database
-from pidispatch.store.ledger import close, expire_payload
-from pidispatch.store.oneshots import Taken, spend
-from pidispatch.store.pipeline import COMMIT, ROLLBACK, together
+from pidispatch.store.ledger import EXPIRE_PAYLOAD, close
+from pidispatch.store.oneshots import spend
+from pidispatch.store.pipeline import COMMIT, ROLLBACK, Asked, at_once, together
 
 
 class PostgresAdmissions:
@@ -46,35 +39,30 @@ class PostgresAdmissions:
 
     def next_due(self, passed: Sequence[int]) -> Waiting | None:
         asked = {"host": self._host, "passed": list(passed)}
-        with self._database.transaction(begun=False) as connection:
-            found, _ = together(connection, (CANDIDATES, asked), (ROLLBACK, {}))
+        (found,) = at_once(self._database, (CANDIDATES, asked), end=ROLLBACK)
         return Waiting(*found[0]) if found else None
 
     def admit(self, run: Waiting, ready: Ready) -> Answer:
-        """Three round trips: what may hold the run back; the host and its windows; the claim and the commit."""
-        answer = self._admit(run, ready)
-        if answer is None:
-            with self._database.transaction() as connection:
-                connection.execute(ADD_SCOPES, {"keys": scope_keys(run.scope, ready), "mutex": ready.mutex})
-            answer = self._admit(run, ready)
-        return answer or Passed()
+        """One round trip when nothing stops the run; what does is decided with every lock held, in three more."""
+        if run.one_shot is not None:
+            return self._admit_once(run, ready)
+        ((took,),) = at_once(self._database, self._take(run, ready, claims=True))
+        if took.stop == "unknown":  # locks are taken in their order only, so a scope's row is made before
+            self._add_scopes(run, ready)
+        elif (answer := _plain(run, took)) is not None:
+            return answer
+        with self._database.transaction() as connection:
+            return self._decide(connection, run, ready)
 
-    def _admit(self, run: Waiting, ready: Ready) -> Answer | None:
-        """None when a scope has no row yet: it is made before, as locks are only ever taken in their order."""
-        keys = scope_keys(run.scope, ready)
-        with self._database.transaction(begun=False) as connection:
-            asked = {"id": run.run_id, "epoch": run.epoch, "keys": keys}
-            everything, scopes = together(connection, (LOCK_EVERYTHING, {}), (LOCK_RUN_AND_SCOPES, asked))
-            if not scopes:
-                return Passed()
-            if len(scopes) < len(keys):
-                return None
-            seen = dict(ready.facts)
-            held_back = _paused(connection, run, ready, seen, [*everything, *scopes])
-            held_back = held_back or _busy(connection, run, ready, seen, scopes)
-            if held_back is not None:
-                return held_back
-            return self._take_place(connection, run, ready, seen, paid=scopes[0].paid)
+    def _admit_once(self, run: Waiting, ready: Ready) -> Answer:
+        """Few runs spend a one-shot: one more row to lock, so they go the long way at once."""
+        self._add_scopes(run, ready)
+        with self._database.transaction() as connection:
+            return self._decide(connection, run, ready)
+
+    def _add_scopes(self, run: Waiting, ready: Ready) -> None:
+        with self._database.transaction() as connection:
+            connection.execute(ADD_SCOPES, {"keys": scope_keys(run.scope, ready), "mutex": ready.mutex})
 
     def defer(self, run: Waiting, *, cause: str, until: datetime, facts: Facts) -> None:
         with self._database.transaction() as connection:
@@ -87,7 +75,7 @@ class PostgresAdmissions:
             locked = connection.execute(LOCK_RUN, {"id": run.run_id, "epoch": run.epoch}).one_or_none()
             if locked is not None:
                 close(connection, run.run_id)
-                _refuse(connection, run, refusal, provider=provider, model=model, facts=facts)
+                together(connection, *_refusal(run, refusal, provider=provider, model=model, facts=facts))
 
     def sync(self, bounds: Mapping[str, int], *, capacity: int) -> None:
         """Write down how many runs at a time scopes and this host may have, so that no look-up offers more."""
@@ -95,75 +83,60 @@ class PostgresAdmissions:
             connection.execute(SYNC_LIMITS, {"keys": list(bounds), "bounds": list(bounds.values())})
             connection.execute(SET_CAPACITY, {"host": self._host, "capacity": capacity})
 
-    def _take_place(
-        self, connection: Connection, run: Waiting, ready: Ready, seen: Facts, *, paid: bool
-    ) -> Answer:
-        """A slot of the host, then the windows. A refusal, or no room, leaves no trace in any of them."""
-        host = {"host": self._host}
-        caps = () if paid else ready.caps  # a further attempt of a run that already paid for its place
-        counting = {**_asked(caps), **host, "capacity": ready.capacity}
-        _, counted, _, windows = together(
-            connection, (LOCK_HOST, host), (COUNT_HOST, host), (SAVE, {}), (COUNT_IN, counting)
-        )
-        taken = counted[0].count
-        seen["room"] = {"host": self._host, "free": ready.capacity - taken, "capacity": ready.capacity}
-        if taken >= ready.capacity:
-            connection.execute(
-                UNDO
-            )  # a run may have ended between the two counts: then the windows are counted
-            return NoRoom()
-        fills = _fills(caps, windows)
-        facts = {**seen, "windows": "kept" if paid else [_seen(fill) for fill in fills]}
-        verdict = decide(fills)
-        if isinstance(verdict, Exceeds):
-            connection.execute(UNDO)
-            refusal = Refused(verdict.reason, verdict.why)
-            _refuse(connection, run, refusal, provider=ready.provider, model=ready.model, facts=facts)
-            return refusal
-        taken_by = None if run.one_shot is None else spend(connection, run.run_id)
-        if taken_by is not None:
-            connection.execute(UNDO)
-            return _refuse_spent(connection, run, ready, taken_by, facts)
-        held = {"windows": [row.id for row in windows], "amounts": [fill.cap.amount for fill in fills]}
-        return Admitted(self._claim(connection, run, ready, facts, **held))
-
-    def _claim(
-        self,
-        connection: Connection,
-        run: Waiting,
-        ready: Ready,
-        facts: Facts,
-        *,
-        windows: Sequence[int],
-        amounts: Sequence[int],
-    ) -> Claim:
-        """The commit goes with it: from here on nothing can be refused, and the hot windows are locked till then."""
+    def _take(self, run: Waiting, ready: Ready, *, claims: bool) -> Asked:
+        keys = scope_keys(run.scope, ready)
         answer = {"kind": "admitted", "at": run.now.isoformat()}
-        claim = (
-            CLAIM,
-            {
-                "id": run.run_id,
-                "epoch": run.epoch,
-                "host": self._host,
-                "worker": self._worker,
-                "provider": ready.provider,
-                "model": ready.model,
-                "image": ready.image,
-                "image_id": ready.image_id,
-                "engine_id": ready.engine_id,
-                "max_turns": ready.max_turns,
-                "max_tokens": ready.max_tokens,
-                "cost_cap": ready.cost_cap_micros,
-                "mutex": ready.mutex,
-                "project": ready.project,
-                "windows": list(windows),
-                "amounts": list(amounts),
-                "keys": scope_keys(run.scope, ready),
-                "facts": Jsonb({**facts, "answer": answer}),
-            },
-        )
-        ((row,), _) = together(connection, claim, (COMMIT, {}))
-        return Claim(run.run_id, run.public_id, row.attempt, row.epoch)
+        claim = {
+            "worker": self._worker,
+            "provider": ready.provider,
+            "model": ready.model,
+            "image": ready.image,
+            "image_id": ready.image_id,
+            "engine_id": ready.engine_id,
+            "max_turns": ready.max_turns,
+            "max_tokens": ready.max_tokens,
+            "cost_cap": ready.cost_cap_micros,
+            "mutex": ready.mutex,
+            "project": ready.project,
+            "facts": {**ready.facts, "answer": answer},
+        }
+        asked = {
+            "run": run.run_id,
+            "epoch": run.epoch,
+            "bounds": {key: 1 if key == ready.mutex else ready.concurrent.get(key) for key in keys},
+            "host": self._host,
+            "capacity": ready.capacity,
+            "caps": [_asked(cap) for cap in ready.caps],
+        }
+        return TAKE, {"asked": Jsonb({**asked, "claim": claim} if claims else asked)}
+
+    def _decide(self, connection: Connection, run: Waiting, ready: Ready) -> Answer:
+        """Say why the run is stopped. A refusal, or no room, leaves no trace in any window."""
+        ((took,),) = together(connection, self._take(run, ready, claims=False))
+        answer = _plain(run, took)
+        if answer is not None:
+            return answer
+        facts = {**ready.facts, **took.seen}
+        if took.stop == "paused":
+            _defer(connection, run, cause="paused", ready=ready, facts=facts)
+            return Deferred("paused")
+        if took.stop == "scope":
+            return _busy(connection, run, ready, facts, took)
+        # A further attempt of a run that already paid for its place counts in no window.
+        fills = [] if took.paid else list(map(WindowFill, ready.caps, took.used or ()))
+        verdict = decide(fills)
+        refusal = None
+        if isinstance(verdict, Exceeds):
+            refusal = Refused(verdict.reason, verdict.why)
+            facts["windows"] = [_seen(fill) for fill in fills]
+        elif run.one_shot is not None:
+            refusal = _spent(connection, run, facts)
+        if refusal is not None:
+            refused = _refusal(run, refusal, provider=ready.provider, model=ready.model, facts=facts)
+            together(connection, *refused, (COMMIT, {}))
+            return refusal
+        ((took,), _) = together(connection, self._take(run, ready, claims=True), (COMMIT, {}))
+        return _plain(run, took) or Passed()
 
 
 def scope_keys(scope: str, ready: Ready) -> list[str]:
@@ -174,51 +147,46 @@ def scope_keys(scope: str, ready: Ready) -> list[str]:
     return sorted(keys)
 
 
-def _paused(
-    connection: Connection, run: Waiting, ready: Ready, seen: Facts, scopes: Sequence[Any]
-) -> Deferred | None:
-    """`FOR SHARE` of everything's row: nothing is admitted after a pause has returned."""
-    held = [scope.key for scope in scopes if scope.paused_at is not None]
-    seen["pause"] = held
-    if not held:
-        return None
-    _defer(connection, run, cause="paused", ready=ready, facts=seen)
-    return Deferred("paused")
-
-
-def _busy(
-    connection: Connection, run: Waiting, ready: Ready, seen: Facts, scopes: Sequence[Any]
-) -> Deferred | None:
-    bounds = {
-        scope.key: 1 if scope.key == ready.mutex else ready.concurrent.get(scope.key) for scope in scopes
-    }
-    seen["slots"] = [
-        {"scope": scope.key, "occupied": scope.occupied, "limit": bounds[scope.key]} for scope in scopes
-    ]
-    for scope in scopes:
-        bound = bounds[scope.key]
-        if bound is not None and scope.occupied >= bound:
-            if scope.limit != bound:
-                connection.execute(SET_BOUND, {"key": scope.key, "bound": bound})
-            blocker = connection.execute(BLOCKER, {"key": scope.key}).scalar_one_or_none()
-            _defer(connection, run, cause="scope", blocked_by=blocker, ready=ready, facts=seen)
-            return Deferred("scope")
+def _plain(run: Waiting, took: Any) -> Answer | None:
+    """The answer where there is nothing to decide or to write."""
+    if not took.mine:
+        return Passed()
+    if took.stop == "room":
+        return NoRoom()
+    if took.new_epoch is not None:
+        return Admitted(Claim(run.run_id, run.public_id, took.new_attempt, took.new_epoch))
     return None
 
 
-def _asked(caps: Sequence[Cap]) -> dict[str, Any]:
+def _busy(connection: Connection, run: Waiting, ready: Ready, facts: Facts, took: Any) -> Deferred:
+    key = took.stopped_by
+    bound = 1 if key == ready.mutex else ready.concurrent[key]
+    if took.stop_limit != bound:
+        connection.execute(SET_BOUND, {"key": key, "bound": bound})
+    blocker = connection.execute(BLOCKER, {"key": key}).scalar_one_or_none()
+    _defer(connection, run, cause="scope", blocked_by=blocker, ready=ready, facts=facts)
+    return Deferred("scope")
+
+
+def _spent(connection: Connection, run: Waiting, facts: Facts) -> Refused | None:
+    """Spend the run's one-shot, unless somebody did since the run was looked at. The windows are locked by now."""
+    by = spend(connection, run.run_id)
+    if by is None:
+        return None
+    gate = {"key": run.one_shot, "spent_by": by.run, "at": by.at.isoformat()}
+    facts["gates"] = {**facts.get("gates", {}), "one-shot": gate}
+    return Refused(oneshot.SPENT, oneshot.BY_ANOTHER_RUN)
+
+
+def _asked(cap: Cap) -> dict[str, Any]:
     return {
-        "scopes": [cap.scope for cap in caps],
-        "units": [str(cap.unit) for cap in caps],
-        "periods": [str(cap.period) for cap in caps],
-        "amounts": [cap.amount for cap in caps],
+        "scope": cap.scope,
+        "unit": cap.unit,
+        "period": cap.period,
+        "amount": cap.amount,
+        "most": most_used(cap),
+        "facts": _seen(WindowFill(cap, 0)),
     }
-
-
-def _fills(caps: Sequence[Cap], windows: Sequence[Any]) -> list[WindowFill]:
-    """In the order of the rows."""
-    by_window = {(cap.scope, cap.unit, cap.period): cap for cap in caps}
-    return [WindowFill(by_window[row.scope, row.unit, row.period], row.used) for row in windows]
 
 
 def _seen(fill: WindowFill) -> dict[str, Any]:
@@ -259,38 +227,19 @@ def _defer(
     )
 
 
-def _refuse_spent(connection: Connection, run: Waiting, ready: Ready, by: Taken, facts: Facts) -> Refused:
-    """Somebody spent it since the run was looked at."""
-    refusal = Refused(oneshot.SPENT, oneshot.BY_ANOTHER_RUN)
-    facts["gates"] = {
-        **facts.get("gates", {}),
-        "one-shot": {"key": run.one_shot, "spent_by": by.run, "at": by.at.isoformat()},
-    }
-    _refuse(connection, run, refusal, provider=ready.provider, model=ready.model, facts=facts)
-    return refusal
-
-
-def _refuse(
-    connection: Connection,
-    run: Waiting,
-    refusal: Refused,
-    *,
-    provider: str | None,
-    model: str | None,
-    facts: Facts,
-) -> None:
+def _refusal(
+    run: Waiting, refusal: Refused, *, provider: str | None, model: str | None, facts: Facts
+) -> tuple[Asked, Asked]:
+    """The statements that end a run as refused."""
     at = run.now.isoformat()
     answer = {"kind": "refused", "at": at, "reason": refusal.reason, "why": refusal.why}
-    connection.execute(
-        REFUSE,
-        {
-            "id": run.run_id,
-            "epoch": run.epoch,
-            "reason": refusal.reason,
-            "why": refusal.why,
-            "provider": provider,
-            "model": model,
-            "facts": {**facts, "answer": answer},
-        },
-    )
-    expire_payload(connection, run.run_id)
+    ended = {
+        "id": run.run_id,
+        "epoch": run.epoch,
+        "reason": refusal.reason,
+        "why": refusal.why,
+        "provider": provider,
+        "model": model,
+        "facts": Jsonb({**facts, "answer": answer}),
+    }
+    return (REFUSE, ended), (EXPIRE_PAYLOAD, {"run": run.run_id})

@@ -13,7 +13,7 @@ from pidispatch.store.startable import STARTABLE
 CANDIDATES = text(f"""
 WITH chosen AS MATERIALIZED (
   SELECT r.id {STARTABLE} AND NOT (r.id = ANY(:passed))
-  ORDER BY floor((r.priority * 600 + extract(epoch FROM now() - r.queued_at)) / 600) DESC,
+  ORDER BY floor((r.priority * 600 + date_part('epoch', now() - r.queued_at)) / 600) DESC,
            s.last_started_at NULLS FIRST, r.queued_at, r.id
   LIMIT 1 FOR NO KEY UPDATE OF r SKIP LOCKED)
 SELECT r.id, r.public_id, r.epoch, p.folder, r.scope, r.provider, r.model, r.image, r.max_turns, r.max_tokens,
@@ -31,78 +31,12 @@ ADD_SCOPES = text("""
 INSERT INTO scopes (key, "limit") SELECT key, CASE WHEN key = :mutex THEN 1 END FROM unnest(:keys) AS asked (key)
 ORDER BY key ON CONFLICT (key) DO NOTHING
 """).bindparams(bindparam("keys", type_=ARRAY(Text)), bindparam("mutex", type_=Text))
-LOCK_EVERYTHING = text("SELECT key, paused_at FROM scopes WHERE key = '*' FOR SHARE")
-# The run first; without it no scope is waited for.
-LOCK_RUN_AND_SCOPES = text("""
-WITH mine AS MATERIALIZED (
-  SELECT EXISTS (SELECT 1 FROM reservations v WHERE v.run_id = r.id AND v.state = 'held') AS paid
-  FROM runs r WHERE r.id = :id AND r.epoch = :epoch AND r.state IN ('queued', 'deferred')
-  FOR NO KEY UPDATE OF r SKIP LOCKED)
-SELECT s.key, s.occupied, s."limit", s.paused_at, (SELECT paid FROM mine) AS paid
-FROM scopes s WHERE s.key = ANY(:keys) AND EXISTS (SELECT 1 FROM mine) ORDER BY s.key FOR NO KEY UPDATE OF s
-""").bindparams(bindparam("keys", type_=ARRAY(Text)))
+# Every lock and, when nothing stops the run, its admission; migration 0002 holds the text.
+TAKE = text("SELECT * FROM admission_take(:asked)")
 BLOCKER = text(f"""
 SELECT id FROM runs WHERE :key IN (mutex, scope, 'project:' || project) AND state IN ({OCCUPYING_SQL})
 ORDER BY admitted_at LIMIT 1
 """)  # noqa: S608 - fixed words
-LOCK_HOST = text("SELECT 1 FROM hosts WHERE name = :host FOR NO KEY UPDATE")
-# A statement of its own: one that had to wait for the lock would count what was true before the wait.
-COUNT_HOST = text(f"""
-SELECT count(*) FROM runs WHERE host = :host AND state IN ({OCCUPYING_SQL})
-""")  # noqa: S608 - fixed words
-
-# Where there is room, count the run in every window and say what each holds now; a refusal rolls back to the savepoint.
-SAVE = text("SAVEPOINT windows")
-UNDO = text("ROLLBACK TO SAVEPOINT windows")
-COUNT_IN = text(f"""
-INSERT INTO spend_windows (scope, unit, period, starts_on, used)
-SELECT scope, unit, period,
-       CASE period WHEN 'day' THEN (now() AT TIME ZONE 'UTC')::date
-                   WHEN 'week' THEN date_trunc('week', now() AT TIME ZONE 'UTC')::date
-                   ELSE date_trunc('month', now() AT TIME ZONE 'UTC')::date END, amount
-FROM unnest(:scopes, :units, :periods, :amounts) AS asked (scope, unit, period, amount)
-WHERE (SELECT count(*) FROM runs WHERE host = :host AND state IN ({OCCUPYING_SQL})) < :capacity
-ON CONFLICT (scope, unit, period, starts_on) DO UPDATE SET used = spend_windows.used + excluded.used
-RETURNING id, scope, unit, period, used
-""").bindparams(  # noqa: S608 - fixed words
-    bindparam("scopes", type_=ARRAY(Text)),
-    bindparam("units", type_=ARRAY(Text)),
-    bindparam("periods", type_=ARRAY(Text)),
-    bindparam("amounts", type_=ARRAY(BigInteger)),
-)
-
-CLAIM = text("""
-WITH moved AS (
-  UPDATE runs SET state = 'admitted', epoch = epoch + 1, attempt = attempt + 1, host = :host, worker = :worker,
-         provider = :provider, model = :model, image = :image, max_turns = :max_turns, max_tokens = :max_tokens,
-         cost_cap_micros = :cost_cap, mutex = :mutex, project = :project, cause = NULL, not_before = NULL,
-         blocked_by = NULL, admitted_at = now(), state_since = clock_timestamp(), deadline_at = NULL,
-         admission = :facts
-  WHERE id = :id AND epoch = :epoch RETURNING id, attempt, epoch),
-attempted AS (
-  INSERT INTO run_attempts (run_id, attempt, host, engine_id, image_id)
-  SELECT id, attempt, :host, :engine_id, :image_id FROM moved),
-reserved AS (
-  INSERT INTO reservations (run_id, window_id, held)
-  SELECT moved.id, w, amount FROM moved, unnest(:windows, :amounts) AS asked (w, amount)
-  ON CONFLICT (run_id, window_id) DO UPDATE
-    SET state = 'held', held = excluded.held, settled = NULL, closed_at = NULL),
-occupied AS (
-  UPDATE scopes SET occupied = occupied + 1, last_started_at = now() WHERE key = ANY(:keys))
-SELECT attempt, epoch FROM moved
-""").bindparams(
-    bindparam("windows", type_=ARRAY(BigInteger)),
-    bindparam("amounts", type_=ARRAY(BigInteger)),
-    bindparam("keys", type_=ARRAY(Text)),
-    bindparam("facts", type_=JSONB),
-    bindparam("max_turns", type_=Integer),
-    bindparam("max_tokens", type_=BigInteger),
-    bindparam("cost_cap", type_=BigInteger),
-    bindparam("mutex", type_=Text),
-    bindparam("project", type_=Text),
-    bindparam("engine_id", type_=Text),
-)
-
 DEFER = text("""
 UPDATE runs SET state = 'deferred', epoch = epoch + 1, cause = :cause, mutex = coalesce(:mutex, mutex),
        project = coalesce(:project, project), not_before = :until, blocked_by = :blocked_by,

@@ -75,7 +75,7 @@ class PostgresArrivals:
         self._database = database
 
     def arrive(self, arrival: Arrival) -> Arrived:
-        with self._database.transaction(begun=False) as connection:
+        with self._database.transaction() as connection:
             delivery, seen, live, told = _look(connection, arrival)
             if delivery.decision not in {"arriving", Became.DROPPED}:
                 return Arrived(Became.DUPLICATE, delivery.run_id, delivery.public_id)
@@ -89,7 +89,7 @@ class PostgresArrivals:
             return arrived
 
     def drop(self, delivery: Delivery, reason: str) -> Arrived:
-        with self._database.transaction(begun=False) as connection:
+        with self._database.transaction() as connection:
             ((row,),) = together(connection, (ADD_DELIVERY, {**asdict(delivery), "subject": None}))
             if row.decision not in {"arriving", Became.DROPPED}:
                 return Arrived(Became.DUPLICATE, row.run_id, row.public_id)

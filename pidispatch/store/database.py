@@ -29,29 +29,30 @@ class Database:
             pool_use_lifo=True,  # the connection used last has its statements prepared
             connect_args={"application_name": application, "connect_timeout": 5},
         )
-        self._unbegun = self._engine.execution_options(isolation_level="AUTOCOMMIT")  # the same pool
-
         event.listen(self._engine, "checkout", _leave_out_the_dead)
 
     @contextmanager
-    def transaction(self, *, begun: bool = True) -> Iterator[Connection]:
-        """Commit at the end, roll back on any error. Raises DatabaseUnavailable, DatabaseRefused.
+    def transaction(self) -> Iterator[Connection]:
+        """Commit at the end, roll back on any error. Raises DatabaseUnavailable, DatabaseRefused."""
+        with _translated(), self._engine.begin() as connection:
+            yield connection
 
-        Without `begun` it begins with the first `pipeline.together`, in the same round trip.
-        """
-        try:
-            with (self._engine if begun else self._unbegun).begin() as connection:
-                yield connection
-        except (OperationalError, InterfaceError) as error:
-            raise DatabaseUnavailable(_first_line(error)) from error
-        except (psycopg.OperationalError, psycopg.InterfaceError) as error:  # of a pipeline, past SQLAlchemy
-            raise DatabaseUnavailable(str(error).strip().partition("\n")[0]) from error
-        except DBAPIError as error:
-            if error.connection_invalidated:
-                raise DatabaseUnavailable(_first_line(error)) from error
-            if getattr(error.orig, "sqlstate", None) in NOT_ALLOWED:
-                raise DatabaseRefused(_first_line(error)) from error
-            raise
+    @contextmanager
+    def driver(self) -> Iterator[psycopg.Connection]:
+        """A connection of the pool that begins and commits nothing by itself. Raises as `transaction` does."""
+        with _translated():
+            pooled = self._engine.raw_connection()
+            try:
+                driver = pooled.driver_connection
+                assert isinstance(driver, psycopg.Connection)  # noqa: S101 - the URL names psycopg
+                driver.autocommit = True
+                yield driver
+                driver.autocommit = False
+            except BaseException:
+                pooled.invalidate()  # nobody knows what it is in the middle of
+                raise
+            finally:
+                pooled.close()
 
     def now(self) -> datetime:
         """Postgres's clock: the only one that decides."""
@@ -61,6 +62,22 @@ class Database:
 
     def close(self) -> None:
         self._engine.dispose()
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except (OperationalError, InterfaceError) as error:
+        raise DatabaseUnavailable(_first_line(error)) from error
+    except (psycopg.OperationalError, psycopg.InterfaceError) as error:  # past SQLAlchemy
+        raise DatabaseUnavailable(str(error).strip().partition("\n")[0]) from error
+    except DBAPIError as error:
+        if error.connection_invalidated:
+            raise DatabaseUnavailable(_first_line(error)) from error
+        if getattr(error.orig, "sqlstate", None) in NOT_ALLOWED:
+            raise DatabaseRefused(_first_line(error)) from error
+        raise
 
 
 def _leave_out_the_dead(connection: Any, *_: Any) -> None:

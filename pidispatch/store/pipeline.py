@@ -5,10 +5,11 @@ from functools import cache
 from typing import Any
 
 import psycopg
-from psycopg.pq import TransactionStatus
 from psycopg.rows import namedtuple_row
 from sqlalchemy import Connection, TextClause, text
 from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
+
+from pidispatch.store.database import Database
 
 BEGIN = text("BEGIN")
 COMMIT = text("COMMIT")
@@ -17,22 +18,32 @@ Asked = tuple[TextClause, Mapping[str, Any]]
 _DIALECT = PGDialect_psycopg()  # type: ignore[no-untyped-call]
 
 
+def at_once(database: Database, *asked: Asked, end: TextClause = COMMIT) -> list[list[Any]]:
+    """The rows of each statement of one transaction that is a single round trip, its begin and its end with it.
+
+    Raises DatabaseUnavailable, DatabaseRefused.
+    """
+    with database.driver() as driver:
+        return _sent(driver, ((BEGIN, {}), *asked, (end, {})))[1:-1]
+
+
 def together(connection: Connection, *asked: Asked) -> list[list[Any]]:
     """The rows of each statement, in order; none of them sees a result of another. A failure fails them all.
 
-    A transaction opened with `begun=False` begins here. Postgres still runs the statements one after the other, each
-    with a snapshot of its own. JSON is given as `Jsonb`.
+    Postgres still runs the statements one after the other, each with a snapshot of its own. JSON is given as `Jsonb`.
     Raises psycopg's errors, which `Database.transaction` translates.
     """
     driver = connection.connection.driver_connection
     assert isinstance(driver, psycopg.Connection)  # noqa: S101 - the URL names psycopg
-    begins = driver.autocommit and driver.info.transaction_status is TransactionStatus.IDLE
-    cursors = []
+    return _sent(driver, asked)
+
+
+def _sent(driver: psycopg.Connection, asked: tuple[Asked, ...]) -> list[list[Any]]:
     with driver.pipeline():
-        if begins:
-            driver.execute(_sql(BEGIN))
-        for statement, values in asked:
-            cursors.append(driver.cursor(row_factory=namedtuple_row).execute(_sql(statement), values))
+        cursors = [
+            driver.cursor(row_factory=namedtuple_row).execute(_sql(statement), values)
+            for statement, values in asked
+        ]
     return [cursor.fetchall() if cursor.description else [] for cursor in cursors]
 
 

@@ -15,6 +15,8 @@ from pidispatch.domain.limits import (
     WindowFill,
     WindowState,
     decide,
+    fill_state,
+    most_used,
     run_caps,
     window_state,
 )
@@ -30,6 +32,13 @@ def test_a_window_is_over_above_its_cap_and_held_above_its_band(used, cap, pct):
         assert state is WindowState.SOFT_HOLD
     else:
         assert state is WindowState.OK
+
+
+@given(st.integers(0, 300), st.integers(1, 250), st.none() | st.integers(1, 99), st.sampled_from(list(Unit)))
+def test_the_most_that_may_be_used_is_exactly_where_a_window_is_still_ok(used, cap, pct, unit):
+    window = Cap("*", unit, Period.DAY, cap, 1, pct)
+
+    assert (used <= most_used(window)) == (fill_state(WindowFill(window, used)) is WindowState.OK)
 
 
 @pytest.mark.parametrize(("used", "state"), [(25, WindowState.OK), (26, WindowState.OVER)])

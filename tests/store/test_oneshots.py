@@ -7,7 +7,7 @@ from pidispatch.domain.outcome import Again, End
 from pidispatch.domain.run import BoxEnd, Outcome
 from pidispatch.errors import CannotRearm
 from pidispatch.ports import Admitted, NoRoom, Refused
-from pidispatch.store import cancelling, oneshots
+from pidispatch.store import admission, cancelling, oneshots
 from pidispatch.store.admission import PostgresAdmissions
 from pidispatch.store.arrivals import PostgresArrivals
 from pidispatch.store.calls import PostgresTickets
@@ -201,19 +201,22 @@ def test_a_run_that_got_its_go_keeps_it_spent_however_it_ends(database, one_shot
     assert spent_by(database) == [(KEY, run_id)]
 
 
-@pytest.mark.parametrize("step", ["_claim", "_refuse_spent"])
-def test_an_admission_that_dies_after_it_spent_leaves_it_armed(database, one_shots, monkeypatch, step):
-    if step == "_refuse_spent":
+@pytest.mark.parametrize("spent_before", [False, True])
+def test_an_admission_that_dies_after_it_spent_changes_nothing(
+    database, one_shots, monkeypatch, spent_before
+):
+    if spent_before:
         a_one_shot_run(database)
         done(database)
     run_id = a_one_shot_run(database)
     before = spent_by(database)
+    real = admission._spent
 
-    def killed(*_args, **_more):
+    def killed(*asked):
+        assert (real(*asked) is None) is not spent_before
         raise RuntimeError("killed")
 
-    owner = "PostgresAdmissions._claim" if step == "_claim" else step
-    monkeypatch.setattr(f"pidispatch.store.admission.{owner}", killed)
+    monkeypatch.setattr(admission, "_spent", killed)
     with pytest.raises(RuntimeError, match="killed"):
         try_next(database)
 

@@ -6,7 +6,7 @@ from sqlalchemy import text
 
 from pidispatch.errors import DatabaseUnavailable
 from pidispatch.store.database import Database
-from pidispatch.store.pipeline import COMMIT, together
+from pidispatch.store.pipeline import COMMIT, ROLLBACK, at_once, together
 from tests.store.builders import value
 
 ADD = text("INSERT INTO scopes (key) VALUES (:key)")
@@ -15,19 +15,27 @@ BREAK = text("SELECT 1 / 0")
 END_ME = text("SELECT pg_terminate_backend(pg_backend_pid())")
 
 
-@pytest.mark.parametrize("begun", [True, False])
-def test_what_was_sent_together_is_committed_at_the_end(database, begun):
-    with database.transaction(begun=begun) as connection:
+def test_what_was_sent_together_is_committed_at_the_end(database):
+    with database.transaction() as connection:
         together(connection, (ADD, {"key": "folder:a"}), (ADD, {"key": "folder:b"}))
         assert value(database, COUNT) == 0
 
     assert value(database, COUNT) == 2
 
 
-@pytest.mark.parametrize("begun", [True, False])
-def test_an_error_in_one_undoes_them_all_and_those_before(database, begun):
+def test_a_transaction_of_one_round_trip_is_committed_or_rolled_back_as_it_says(database):
+    added, counted = at_once(database, (ADD, {"key": "folder:a"}), (text(COUNT), {}))
+
+    assert (added, counted[0].count, value(database, COUNT)) == ([], 1, 1)
+
+    at_once(database, (ADD, {"key": "folder:b"}), end=ROLLBACK)
+
+    assert value(database, COUNT) == 1
+
+
+def test_an_error_in_one_undoes_them_all_and_those_before(database):
     def broken():
-        with database.transaction(begun=begun) as connection:
+        with database.transaction() as connection:
             together(connection, (ADD, {"key": "folder:a"}))
             together(
                 connection, (ADD, {"key": "folder:b"}), (BREAK, {}), (ADD, {"key": "folder:c"}), (COMMIT, {})
@@ -39,37 +47,16 @@ def test_an_error_in_one_undoes_them_all_and_those_before(database, begun):
     assert value(database, COUNT) == 0
 
 
-def test_an_error_of_the_caller_undoes_what_was_sent(database):
-    def broken():
-        with database.transaction(begun=False) as connection:
-            together(connection, (ADD, {"key": "folder:a"}))
-            raise KeyError
-
-    with pytest.raises(KeyError):
-        broken()
+def test_an_error_in_a_transaction_of_one_round_trip_undoes_it(database):
+    with pytest.raises(psycopg.DataError):
+        at_once(database, (ADD, {"key": "folder:b"}), (BREAK, {}), (ADD, {"key": "folder:c"}))
 
     assert value(database, COUNT) == 0
 
 
-@pytest.mark.parametrize("begun", [True, False])
-def test_a_lost_connection_is_said_in_our_words_and_not_used_again(database_url, begun):
-    database = Database(database_url, pool_size=1)
-
+def test_an_error_of_the_caller_undoes_what_was_sent_in_both_ways(database):
     def broken():
-        with database.transaction(begun=begun) as connection:
-            together(connection, (ADD, {"key": "folder:a"}), (END_ME, {}))
-
-    with pytest.raises(DatabaseUnavailable):
-        broken()
-
-    with database.transaction(begun=begun) as connection:
-        assert together(connection, (text(COUNT), {}))[0][0].count == 0
-    database.close()
-
-
-def test_statements_through_sqlalchemy_share_the_transaction(database):
-    def broken():
-        with database.transaction(begun=False) as connection:
+        with database.transaction() as connection:
             together(connection, (ADD, {"key": "folder:a"}))
             connection.execute(ADD, {"key": "folder:b"})
             raise KeyError
@@ -78,3 +65,21 @@ def test_statements_through_sqlalchemy_share_the_transaction(database):
         broken()
 
     assert value(database, COUNT) == 0
+
+
+def sent_within(database):
+    with database.transaction() as connection:
+        together(connection, (ADD, {"key": "folder:a"}), (END_ME, {}))
+
+
+@pytest.mark.parametrize("broken", [sent_within, lambda database: at_once(database, (END_ME, {}))])
+def test_a_lost_connection_is_said_in_our_words_and_not_used_again(database_url, broken):
+    database = Database(database_url, pool_size=1)
+
+    with pytest.raises(DatabaseUnavailable):
+        broken(database)
+
+    assert at_once(database, (text(COUNT), {}))[0][0].count == 0
+    with database.transaction() as connection:
+        assert together(connection, (text(COUNT), {}))[0][0].count == 0
+    database.close()

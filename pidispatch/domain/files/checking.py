@@ -12,7 +12,9 @@ from pidispatch.domain.files.pausewindows import parse_pause_windows
 from pidispatch.domain.files.projects import Projects, judge_together, parse_projects
 from pidispatch.domain.files.scopedlimits import ScopedLimits, parse_scoped_limits
 from pidispatch.domain.files.scopes import ScopeKind
+from pidispatch.domain.files.triggers import parse_triggers
 from pidispatch.domain.pause import PauseWindows
+from pidispatch.domain.triggers import Triggers
 from pidispatch.errors import ConfigurationRefused
 
 
@@ -21,14 +23,16 @@ class FileKind(StrEnum):
     PROJECTS = "projects"
     PAUSE_WINDOWS = "pause-windows"
     SETTINGS = "settings"
+    TRIGGERS = "triggers"
 
 
-Value = ScopedLimits | Projects | PauseWindows | Overlay
+Value = ScopedLimits | Projects | PauseWindows | Overlay | Triggers
 
 _BY_CONTENT = {
     "limits": FileKind.SCOPED_LIMITS,
     "projects": FileKind.PROJECTS,
     "windows": FileKind.PAUSE_WINDOWS,
+    "triggers": FileKind.TRIGGERS,
 }
 
 
@@ -54,6 +58,8 @@ class Checked:
                 return f"{_count(len(projects.projects), 'project')}, {_count(members, 'member')}"
             case PauseWindows() as pauses:
                 return _count(len(pauses.windows), "window")
+            case Triggers() as triggers:
+                return _count(len(triggers.entries), "trigger")
             case Overlay() as overlay:
                 return _count(sum(getattr(overlay, k.attribute) is not None for k in KEYS.values()), "key")
             case never:
@@ -102,6 +108,8 @@ def _parse(kind: FileKind, content: bytes, file: str) -> Value:
             return parse_pause_windows(content, file)
         case FileKind.SETTINGS:
             return parse_overlay(content, file)
+        case FileKind.TRIGGERS:
+            return parse_triggers(content, file)
         case never:
             assert_never(never)
 

@@ -38,10 +38,12 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One value and the line it begins on (from 1); nodes are equal when their values are."""
+    """One value, the line it begins on (from 1) and its place in the text; nodes are equal when their values are."""
 
     value: "dict[str, Node] | list[Node] | Number | str | bool | None"
     line: int = field(default=0, compare=False)
+    begin: int = field(default=0, compare=False)
+    end: int = field(default=0, compare=False)
 
 
 class _Fault(Exception):
@@ -125,14 +127,16 @@ class _Reader:
         if piece in "{[":
             if depth >= DEPTH_LIMIT:
                 raise _Fault(begin, f"it is nested deeper than {DEPTH_LIMIT}")
-            return Node(self._object(depth) if piece == "{" else self._array(depth), line)
-        if piece[0] == '"':
-            return Node(self._string(begin, piece), line)
-        if piece in _WORDS:
-            return Node(_WORDS[piece], line)
+            inner = self._object(depth) if piece == "{" else self._array(depth)
+            return Node(inner, line, begin, self._at)
         if piece in "}],:":
             raise _Fault(begin, f"{piece!r} stands where a value must")
-        return Node(_number(begin, piece), line)
+        return Node(self._simple(begin, piece), line, begin, self._at)
+
+    def _simple(self, begin: int, piece: str) -> Number | str | bool | None:
+        if piece[0] == '"':
+            return self._string(begin, piece)
+        return _WORDS[piece] if piece in _WORDS else _number(begin, piece)
 
     def _object(self, depth: int) -> dict[str, Node]:
         entries: dict[str, Node] = {}

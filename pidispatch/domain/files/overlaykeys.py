@@ -1,12 +1,12 @@
 """Name the keys of `settings.json`, and recognise what was meant to be one of its dollar keys."""
 
-import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 
 from pidispatch.domain.files.jsonfile import SAFE_MAX, Node, Number
+from pidispatch.domain.files.lookalikes import skeleton
 from pidispatch.domain.files.scopes import trim
 from pidispatch.domain.money import micros_of
 
@@ -68,45 +68,17 @@ KEYS: Mapping[str, Key] = MappingProxyType(
     }
 )
 
-# By each letter of the dollar keys: what passes for it (Greek, Cyrillic, Armenian, digits, signs). `l` also stands for i.
-_LOOK_ALIKES = {
-    "a": "\u0430\u03b1@4",
-    "c": "\u03f2\u0441",
-    "d": "\u0501\u0257",
-    "e": "\u0435\u03b53",
-    "h": "\u04bb",
-    "k": "\u03ba\u043a",
-    "l": "\u0456\u03b9\u0131i1|!\u04cf",
-    "m": "\u043c\u03bc",
-    "n": "\u0578\u043f\u03b7",
-    "o": "\u043e\u03bf0",
-    "s": "\u04555$",
-    "t": "\u0442\u03c47",
-    "u": "\u03c5\u057d",
-    "w": "\u051d\u03c9",
-    "x": "\u0445\u03c7\u00d7",
-    "y": "\u0443\u03b3",
-}
-_LATIN = str.maketrans({char: letter for letter, chars in _LOOK_ALIKES.items() for char in chars})
-
-
-def _skeleton(text: str) -> str:
-    """What is left of a key for the eye: no case, no accents, no separators, each look-alike as what it looks like."""
-    flat = unicodedata.normalize("NFKD", text).casefold().translate(_LATIN)
-    return "".join(char for char in flat if char.isalnum())
-
-
-_DOLLAR_SKELETONS = {_skeleton(key.name): key.name for key in KEYS.values() if key.kind is Kind.AMOUNT}
-_ENV_PREFIXES = (_skeleton("PI"), _skeleton("PIDISPATCH"))
+_DOLLAR_SKELETONS = {skeleton(key.name): key.name for key in KEYS.values() if key.kind is Kind.AMOUNT}
+_ENV_PREFIXES = (skeleton("PI"), skeleton("PIDISPATCH"))
 
 
 def dollar_key_meant(name: str) -> str | None:
     """The dollar key that an unknown `name` is a spelling of: case, separators, look-alikes, the variable's name."""
     if len(name) > 200:
         return None
-    skeleton = _skeleton(name)
+    eye = skeleton(name)
     for prefix in ("", *_ENV_PREFIXES):
-        if skeleton.startswith(prefix) and (found := _DOLLAR_SKELETONS.get(skeleton[len(prefix) :])):
+        if eye.startswith(prefix) and (found := _DOLLAR_SKELETONS.get(eye[len(prefix) :])):
             return found
     return None
 

@@ -121,4 +121,5 @@ def zone_name(written: str) -> str | None:
 @lru_cache(maxsize=1)
 def _zone_names() -> dict[str, str]:
     # Asked for by name, a database of files would also answer to `localtime`, or to a name in the wrong case.
-    return {name.lower(): name for name in sorted(available_timezones())}
+    # Some databases list it as a zone too, and it is another one on every machine.
+    return {name.lower(): name for name in sorted(available_timezones() - {"localtime"})}

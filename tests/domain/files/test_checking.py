@@ -6,6 +6,7 @@ from pidispatch.domain.files.checking import FileKind, beside_each_other, check
 
 ROWS = b'{"version": 2, "limits": [{"scope": "project:web", "day": 1}]}'
 PROJECTS = b'{"version": 1, "projects": [{"id": "web", "members": ["/srv/site"]}]}'
+TRIGGERS = b'{"triggers": [{"on": {"type": "label", "any": ["pi"]}, "run": {"kind": "github", "flow": "fix", "x": 1}}]}'
 OTHERS = b'{"version": 1, "projects": [{"id": "api", "members": ["/srv/api"]}]}'
 
 
@@ -15,6 +16,7 @@ OTHERS = b'{"version": 1, "projects": [{"id": "api", "members": ["/srv/api"]}]}'
         ("/etc/pi/scoped-limits.json", b"{}", "scoped-limits"), ("my-Projects.json", b"{", "projects"),
         ("pause-windows.json.new", b"[]", "pause-windows"), ("settings.json", b"{}", "settings"),
         ("a.json", ROWS, "scoped-limits"), ("a.json", PROJECTS, "projects"), ("a.json", b'{"windows": []}', "pause-windows"),
+        ("/etc/pi/triggers.json", b"{", "triggers"), ("a.json", b'{"triggers": []}', "triggers"),
         ("a.json", b'{"dailyCap": 0}', "settings"), ("a.json", b"{}", None), ("a.json", b"[]", None),
         ("a.json", b'{"limits": 1, "windows": 1}', None), ("a.json", b'{"x": 1}', None),
     ],
@@ -36,7 +38,8 @@ def test_a_file_that_is_no_json_says_so_also_when_nothing_tells_what_it_is():
 
 @pytest.mark.parametrize(
     ("content", "summary"),
-    [(PROJECTS, "1 project, 1 member"), (b'{"windows": []}', "0 windows"), (b'{"dailyCap": 5, "model": "x", "y": 1}', "2 keys")],
+    [(PROJECTS, "1 project, 1 member"), (b'{"windows": []}', "0 windows"), (b'{"dailyCap": 5, "model": "x", "y": 1}', "2 keys"),
+     (b'{"triggers": []}', "0 triggers"), (TRIGGERS, "1 trigger")],
 )  # fmt: skip
 def test_a_summary_counts(content, summary):
     assert check("a.json", content).summary == summary
@@ -56,3 +59,10 @@ def test_projects_of_the_same_call_are_held_against_the_rows():
 def test_a_window_of_dollars_without_a_cap_of_one_run_is_noted():
     assert "PI_MAX_COST_USD must be set" in check("settings.json", b'{"dailyCostUsd": 5}').notes[0]
     assert not check("settings.json", b'{"dailyCostUsd": 5, "maxCostUsd": 1}').notes
+
+
+def test_triggers_are_checked_with_their_notes():
+    assert check("triggers.json", TRIGGERS).notes == (
+        "triggers.json:1: triggers[0]: run.x is unknown here and ignored",
+    )
+    assert check("triggers.json", TRIGGERS.replace(b'["pi"]', b"5")).summary == "refused"

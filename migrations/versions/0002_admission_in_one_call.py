@@ -1,0 +1,141 @@
+"""An admission is one call.
+
+Revision ID: 0002
+Revises: 0001
+"""
+
+from alembic import op
+
+revision = "0002"
+down_revision = "0001"
+branch_labels = None
+depends_on = None
+
+# Each statement inside has a snapshot of its own, so each sees what was true after the lock before it was had.
+TAKE = """
+CREATE FUNCTION admission_take(
+  asked jsonb,
+  OUT mine boolean, OUT paid boolean, OUT known integer, OUT stop text, OUT stopped_by text, OUT stop_limit integer,
+  OUT seen jsonb, OUT used bigint[], OUT new_attempt integer, OUT new_epoch integer
+) LANGUAGE plpgsql AS $$
+DECLARE
+  the_run bigint := asked->'run';
+  the_host text := asked->>'host';
+  room integer := asked->'capacity';
+  claim jsonb := asked->'claim';
+  locked record;
+  cap record;
+  bound integer;
+  first_day date;
+  this_window bigint;
+  used_before bigint;
+  keys text[];
+  windows bigint[] := '{}';
+  amounts bigint[] := '{}';
+  is_new boolean;
+  made bigint[] := '{}';
+  paused text[] := '{}';
+  slots jsonb := '[]';
+  counted jsonb := '[]';
+  taken integer;
+  today date := (now() AT TIME ZONE 'UTC')::date;
+BEGIN
+  -- The run first; without it no scope is waited for.
+  SELECT EXISTS (SELECT 1 FROM reservations v WHERE v.run_id = r.id AND v.state = 'held') INTO paid
+    FROM runs r WHERE r.id = the_run AND r.epoch = (asked->'epoch')::integer AND r.state IN ('queued', 'deferred')
+    FOR NO KEY UPDATE OF r SKIP LOCKED;
+  mine := FOUND;
+  IF NOT mine THEN RETURN; END IF;
+
+  known := 0;
+  keys := ARRAY(SELECT jsonb_object_keys(asked->'bounds'));
+  FOR locked IN SELECT * FROM scopes WHERE key = ANY(keys) ORDER BY key FOR NO KEY UPDATE LOOP
+    known := known + 1;
+    bound := asked->'bounds'->>locked.key;
+    slots := slots || jsonb_build_object('scope', locked.key, 'occupied', locked.occupied, 'limit', bound);
+    IF locked.paused_at IS NOT NULL THEN
+      paused := paused || locked.key;
+    END IF;
+    IF stop IS NULL AND locked.occupied >= bound THEN
+      stop := 'scope'; stopped_by := locked.key; stop_limit := locked."limit";
+    END IF;
+  END LOOP;
+  -- A pause locks the table, so it has returned before the rows above were locked, or it waits for this transaction.
+  IF EXISTS (SELECT 1 FROM scopes WHERE key = '*' AND paused_at IS NOT NULL) THEN
+    paused := array_prepend('*', paused);
+  END IF;
+  IF cardinality(paused) > 0 THEN
+    stop := 'paused';
+    seen := jsonb_build_object('pause', paused);
+    RETURN;
+  END IF;
+  seen := jsonb_build_object('pause', paused, 'slots', slots);
+  IF known < cardinality(keys) THEN stop := 'unknown'; END IF;
+  IF stop IS NOT NULL THEN RETURN; END IF;
+
+  PERFORM 1 FROM hosts WHERE name = the_host FOR NO KEY UPDATE;
+  SELECT count(*) INTO taken FROM runs
+    WHERE host = the_host AND state IN ('admitted', 'preparing', 'running', 'stopping', 'finishing');
+  seen := seen || jsonb_build_object('room', jsonb_build_object('host', the_host, 'free', room - taken, 'capacity', room));
+  IF taken >= room THEN stop := 'room'; RETURN; END IF;
+
+  -- A further attempt of a run that already paid for its place counts in no window.
+  FOR cap IN SELECT * FROM jsonb_to_recordset(CASE WHEN paid THEN '[]' ELSE asked->'caps' END)
+      AS each (scope text, unit text, period text, amount bigint, most bigint, facts jsonb) LOOP
+    first_day := CASE cap.period WHEN 'day' THEN today WHEN 'week' THEN date_trunc('week', today)::date
+                                 ELSE date_trunc('month', today)::date END;
+    SELECT w.id, w.used INTO this_window, used_before FROM spend_windows w
+      WHERE w.scope = cap.scope AND w.unit = cap.unit AND w.period = cap.period AND w.starts_on = first_day
+      FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+      INSERT INTO spend_windows AS w (scope, unit, period, starts_on)
+        VALUES (cap.scope, cap.unit, cap.period, first_day)
+        ON CONFLICT (scope, unit, period, starts_on) DO UPDATE SET used = w.used
+        RETURNING w.id, w.used, w.xmax = 0 INTO this_window, used_before, is_new;
+      IF is_new THEN made := made || this_window; END IF;
+    END IF;
+    windows := windows || this_window;
+    amounts := amounts || cap.amount;
+    used := used || used_before + cap.amount;
+    counted := counted || (cap.facts || jsonb_build_object('used', used_before + cap.amount));
+    IF used_before + cap.amount > cap.most THEN stop := 'window'; END IF;
+  END LOOP;
+  IF stop IS NOT NULL OR claim IS NULL THEN
+    DELETE FROM spend_windows WHERE id = ANY(made);  -- what was not counted leaves no trace
+    RETURN;
+  END IF;
+
+  UPDATE runs SET state = 'admitted', epoch = epoch + 1, attempt = attempt + 1, host = the_host,
+         worker = claim->>'worker', provider = claim->>'provider', model = claim->>'model', image = claim->>'image',
+         max_turns = (claim->>'max_turns')::integer, max_tokens = (claim->>'max_tokens')::bigint,
+         cost_cap_micros = (claim->>'cost_cap')::bigint, mutex = claim->>'mutex', project = claim->>'project',
+         cause = NULL, not_before = NULL, blocked_by = NULL, admitted_at = now(), state_since = clock_timestamp(),
+         deadline_at = NULL, admission = (claim->'facts') || seen
+           || jsonb_build_object('windows', CASE WHEN paid THEN '"kept"'::jsonb ELSE counted END)
+    WHERE id = the_run RETURNING attempt, epoch INTO new_attempt, new_epoch;
+  INSERT INTO run_attempts (run_id, attempt, host, engine_id, image_id)
+    VALUES (the_run, new_attempt, the_host, claim->>'engine_id', claim->>'image_id');
+  IF cardinality(windows) > 0 THEN
+    INSERT INTO reservations (run_id, window_id, held)
+      SELECT the_run, w, amount FROM unnest(windows, amounts) AS asked (w, amount)
+      ON CONFLICT (run_id, window_id) DO UPDATE
+        SET state = 'held', held = excluded.held, settled = NULL, closed_at = NULL;
+    UPDATE spend_windows w SET used = w.used + asked.amount
+      FROM unnest(windows, amounts) AS asked (id, amount) WHERE w.id = asked.id;
+  END IF;
+  UPDATE scopes s SET occupied = s.occupied + 1, last_started_at = now() WHERE key = ANY(keys);
+END $$;
+COMMENT ON FUNCTION admission_take IS
+  'Lock a waiting run, its scopes, its host and the windows of its caps, in this order; and when none of them stops it '
+  'and there is a claim, write the admission. stop is what had no place: unknown (a scope has no row yet), paused, scope '
+  '(stopped_by, whose row names stop_limit), room or window (more than the most of a cap would be used). Then nothing was '
+  'written. seen is what was found, for the record; used counts this run in each window';
+"""
+
+
+def upgrade() -> None:
+    op.execute(TAKE)
+
+
+def downgrade() -> None:
+    op.execute("DROP FUNCTION admission_take")
