@@ -36,18 +36,23 @@ def marked_by_another(triggers: Triggers, key: str, run: str) -> Disarmed | None
 
     One written by hand names no run, so it refuses every one. An entry that is gone or was changed refuses none.
     """
-    entry = triggers.by_id(key)
-    mark = None if entry is None or not is_once(entry) else entry.disarmed
+    entries = (each for each in triggers.entries if is_once(each) and each.identity == key)
+    mark = next((each.disarmed for each in entries if each.disarmed is not None), None)
     return None if mark is None or mark.job_id == run else mark
 
 
 def unmarked(triggers: Triggers, spent: Sequence[Spent]) -> list[Spent]:
-    """Those whose entry is there and armed. An entry that is not there says nothing."""
-    armed = {each.identity for each in triggers.entries if is_once(each) and each.disarmed is None}
+    """Those whose entry is there and armed. An entry that is not there says nothing; twins are one entry."""
+    armed = _keys(triggers, disarmed=False) - _keys(triggers, disarmed=True)
     return [each for each in spent if each.key in armed]
 
 
 def marked(triggers: Triggers, spent: Sequence[Spent]) -> list[Spent]:
     """Those whose entry has a mark, whoever wrote it."""
-    disarmed = {each.identity for each in triggers.entries if is_once(each) and each.disarmed is not None}
+    disarmed = _keys(triggers, disarmed=True)
     return [each for each in spent if each.key in disarmed]
+
+
+def _keys(triggers: Triggers, *, disarmed: bool) -> set[str]:
+    once = (each for each in triggers.entries if is_once(each))
+    return {each.identity for each in once if (each.disarmed is not None) is disarmed}

@@ -1,11 +1,11 @@
 """The marks of used-up one-shots in the file of triggers."""
 
 import hashlib
-from collections.abc import Callable
 from pathlib import Path
 
 import structlog
 
+from pidispatch.domain.files.triggers import parse_triggers, with_disarmed, without_disarmed
 from pidispatch.domain.oneshot import is_once
 from pidispatch.domain.triggers import Disarmed, Trigger, Triggers
 from pidispatch.errors import ConfigurationRefused, FileInUse
@@ -14,20 +14,13 @@ from pidispatch.files.reading import read
 
 log = structlog.get_logger(__name__)
 
-Parse = Callable[[bytes, str], Triggers]
-Put = Callable[[bytes, str, int, Disarmed], bytes]
-"""The file with the mark at the entry of this index; a mark that is there stays."""
-Take = Callable[[bytes, str, int], bytes]
-"""The file without the mark at the entry of this index."""
-
 
 class MarkedFile:
     """Implements `ports.TriggersFile`. What it edits it reads anew under the lock, so an entry that moved is found."""
 
-    def __init__(self, path: Path, *, host: str, parse: Parse, put: Put, take: Take) -> None:
+    def __init__(self, path: Path, *, host: str) -> None:
         self._path = path
         self._host = host
-        self._parse, self._put, self._take = parse, put, take
         self._seen: tuple[bytes, Triggers] | None = None
 
     @property
@@ -42,7 +35,7 @@ class MarkedFile:
                 return None
             seen = self._seen  # one name: another thread may replace it
             if seen is None or seen[0] != data:
-                self._seen = seen = (data, self._parse(data, str(self._path)))
+                self._seen = seen = (data, parse_triggers(data, str(self._path)))
             return seen[1]
         except ConfigurationRefused:
             return None  # whoever watches the file tells
@@ -58,12 +51,12 @@ class MarkedFile:
     def _changed(self, content: bytes, key: str, mark: Disarmed | None) -> bytes:
         """Nothing is ever put into a file that cannot be parsed, nor into another entry."""
         name = str(self._path)
-        entry = _one_shot(self._parse(content, name), key)
+        entry = _one_shot(parse_triggers(content, name), key)
         if entry is None:
             raise ConfigurationRefused([f"{name}: has no one-shot {key}"])
         if mark is None:
-            return self._take(content, name, entry.index)
-        return self._put(content, name, entry.index, mark)
+            return without_disarmed(content, name, entry.index)
+        return with_disarmed(content, name, entry.index, mark)
 
 
 def _one_shot(triggers: Triggers, key: str) -> Trigger | None:

@@ -4,11 +4,11 @@ import json
 
 import pytest
 
+from pidispatch.domain.files.triggers import without_disarmed
 from pidispatch.domain.outcome import End
 from pidispatch.domain.run import BoxEnd, Outcome
 from pidispatch.domain.subject import RunSubject
-from pidispatch.domain.triggers import Disarmed, IssueEvent, Kind, Trigger, Triggers, Work
-from pidispatch.errors import CannotRearm, ConfigurationRefused, DatabaseUnavailable
+from pidispatch.errors import CannotRearm, DatabaseUnavailable
 from pidispatch.files import MarkedFile
 from pidispatch.ports import Admitted, Refused
 from pidispatch.store.arrivals import PostgresArrivals
@@ -20,41 +20,10 @@ from pidispatch.upkeep.marking import Marking, Rearmed, mark_logged
 from tests.store.arriving import an_arrival
 from tests.store.builders import a_host, row, try_next, value
 
-ENTRY = {"on": {"type": "issue", "action": ["closed"], "number": 7, "once": True}, "run": {"kind": "github"}}
-
-
-def parse(content, file):
-    """As much of the grammar as a mark needs."""
-    try:
-        entries = json.loads(content)["triggers"]
-    except ValueError as error:
-        raise ConfigurationRefused([f"{file}: is no JSON"]) from error
-    return Triggers(tuple(_trigger(index, entry) for index, entry in enumerate(entries)))
-
-
-def _trigger(index, entry):
-    on = entry["on"]
-    mark = on.get("disarmed")
-    return Trigger(
-        index=index,
-        line=1,
-        on=IssueEvent(tuple(on["action"]), on.get("number"), once=on.get("once", False)),
-        work=Work(kind=Kind.GITHUB, flow=entry["run"].get("flow", "fix")),
-        id=entry.get("id"),
-        disarmed=None if mark is None else Disarmed(mark["at"], mark.get("jobId")),
-    )
-
-
-def put(content, _file, index, mark):
-    value = json.loads(content)
-    value["triggers"][index]["on"].setdefault("disarmed", {"at": mark.at, "jobId": mark.job_id})
-    return json.dumps(value).encode()
-
-
-def take(content, _file, index):
-    value = json.loads(content)
-    value["triggers"][index]["on"].pop("disarmed", None)
-    return json.dumps(value).encode()
+ENTRY = {
+    "on": {"type": "issue", "action": ["closed"], "number": 7, "once": True},
+    "run": {"kind": "github", "flow": "fix"},
+}
 
 
 class House:
@@ -63,7 +32,7 @@ class House:
     def __init__(self, database, path):
         self.database, self.path = database, path
         self.one_shots = PostgresOneShots(database)
-        self.file = MarkedFile(path, host="h1", parse=parse, put=put, take=take)
+        self.file = MarkedFile(path, host="h1")
         self.marking = Marking(self.one_shots, self.file)
         self.write(ENTRY)
 
@@ -77,7 +46,10 @@ class House:
         return self.entries()[index]["on"].get("disarmed")
 
     def delete_mark(self):
-        self.path.write_bytes(take(self.path.read_bytes(), "", 0))
+        self.path.write_bytes(without_disarmed(self.path.read_bytes(), "triggers.json", 0))
+
+    def delete_mark_in_place(self, real):
+        real.write_bytes(without_disarmed(real.read_bytes(), "triggers.json", 0))
 
     def key(self, index=0):
         return self.file.current().entries[index].identity
@@ -244,7 +216,7 @@ def test_a_file_of_another_host_without_the_mark_arms_nothing(house, tmp_path):
     house.marking.look()
     (tmp_path / "other").mkdir()
     other = House(house.database, tmp_path / "other" / "triggers.json")
-    elsewhere = MarkedFile(house.path, host="h2", parse=parse, put=put, take=take)
+    elsewhere = MarkedFile(house.path, host="h2")
 
     other.marking.look()
     house.write(ENTRY)
@@ -315,9 +287,38 @@ def test_a_mark_by_hand_is_noted_as_one_and_deleting_it_arms(house):
     assert house.fires()
 
 
+def test_two_entries_that_say_the_same_are_one_one_shot(house):
+    house.write(ENTRY, ENTRY)
+    house.runs()
+    for _ in range(2):
+        house.marking.look()
+
+    assert house.mark(0) is not None
+    assert house.mark(1) is None
+    assert house.closes() == Refused("once-already-spent", "by-another-run")
+
+
+def test_what_else_the_file_says_survives_the_mark_and_so_does_a_link(house, tmp_path):
+    real = tmp_path / "real.json"
+    text = '{\n  "note": "kept",\n  "triggers": [ENTRY]\n}\n'.replace(
+        "ENTRY", json.dumps({**ENTRY, "x-own": [1]})
+    )
+    real.write_text(text)
+    house.path.unlink()
+    house.path.symlink_to("real.json")
+    house.runs()
+
+    house.marking.look()
+
+    assert house.path.is_symlink()
+    assert house.mark() is not None
+    house.delete_mark_in_place(real)
+    assert real.read_text() == text
+
+
 def test_two_processes_of_a_host_that_mark_at_once_make_one_mark(house):
     house.runs()
-    other = Marking(house.one_shots, MarkedFile(house.path, host="h1", parse=parse, put=put, take=take))
+    other = Marking(house.one_shots, MarkedFile(house.path, host="h1"))
     real = house.one_shots.to_mark()
 
     house.marking.look()
