@@ -24,6 +24,7 @@ from pidispatch.ports import (
     Images,
     LocalFolder,
     NoRoom,
+    Notes,
     OpenFolder,
     Passed,
     Policies,
@@ -79,6 +80,7 @@ class AdmissionGate:
         images: Images,
         doors: Doors,
         open_folder: OpenFolder,
+        notes: Notes,
         mark: Callable[[str, str], Disarmed | None] = _no_file,
     ) -> None:
         self._host = host
@@ -88,6 +90,7 @@ class AdmissionGate:
         self._images = images
         self._doors = doors
         self._open_folder = open_folder
+        self._notes = notes
         self._synced: tuple[dict[str, int], int] | None = None
 
     def admit(self) -> Claim | None:
@@ -113,18 +116,18 @@ class AdmissionGate:
 
     def warm(self) -> None:
         """Open this thread's way to the database and the engine. Raises DatabaseUnavailable, EngineUnavailable."""
-        self._admissions.next_due([])
         policy = self._policies.current()
         if isinstance(policy, Policy):
+            self._sync(policy, anew=True)
             self._images.facts(policy.image)
         self._images.engine_id()
 
-    def _sync(self, policy: Policy | Refused) -> None:
+    def _sync(self, policy: Policy | Refused, *, anew: bool = False) -> None:
         """A changed bound must reach the look-ups, or they would go on offering, or hiding, what it concerns."""
         if isinstance(policy, Refused):
             return
         bounds = {key: row.concurrent for key, row in policy.by_scope.items() if row.concurrent is not None}
-        if self._synced != (bounds, policy.concurrency):
+        if anew or self._synced != (bounds, policy.concurrency):
             self._admissions.sync(bounds, capacity=policy.concurrency)
             self._synced = (bounds, policy.concurrency)
 
@@ -137,7 +140,8 @@ class AdmissionGate:
         checked = self._check(tried)
         match checked:
             case Ready():
-                answer = self._admissions.admit(run, checked)
+                with self._notes.looking_at(run.run_id, run.epoch):
+                    answer = self._admissions.admit(run, checked)
                 laps.lap("transaction")
                 return answer
             case Deferred(cause, until):
@@ -178,15 +182,16 @@ class AdmissionGate:
             return Refused("provider-unconfigured", "provider-unknown")
         if not provider.credential:
             return Refused("provider-unconfigured", "no-credential")
-        folder = self._open_folder(tried.run.folder)
-        tried.passed("folder", {"owner": folder.uid})
         engine_id = self._images.engine_id()
         tried.laps.lap("engine")
-        subject = self._subject(tried, folder)
-        held_back = self._calendar(tried, subject)
-        if held_back is not None:
-            return held_back
-        return self._ready(tried, subject, folder, facts.image_id, engine_id)
+        with self._notes.looking_at(tried.run.run_id, tried.run.epoch):
+            folder = self._open_folder(tried.run.folder)
+            tried.passed("folder", {"owner": folder.uid})
+            subject = self._subject(tried, folder)
+            held_back = self._calendar(tried, subject)
+            if held_back is not None:
+                return held_back
+            return self._ready(tried, subject, folder, facts.image_id, engine_id)
 
     def _spent(self, tried: _Try) -> Refused | None:
         """A look before anything is asked of others; the transaction decides between two at once."""

@@ -1,6 +1,7 @@
 """What the flows need from the outside, as small Protocols; the contract lives here."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
@@ -86,7 +87,7 @@ class Admissions(Protocol):
     """The admission transaction, and the answers that need no reservation. Raises DatabaseUnavailable."""
 
     def next_due(self, passed: Sequence[int]) -> Waiting | None:
-        """The run that should start next on this host, leaving out ids in `passed`; takes no lock."""
+        """The run that should start next on this host, leaving out ids in `passed`. For a moment nobody else is given it."""
 
     def admit(self, run: Waiting, ready: Ready) -> Answer:
         """Pause, folder, scopes, capacity, windows, reservation and state change: together or not at all."""
@@ -256,6 +257,35 @@ class Hosts(Protocol):
 
     def tidy(self) -> int:
         """Delete the payloads whose time is over and the workers that are long gone; returns how many payloads."""
+
+
+class Notes(Protocol):
+    """What this worker has in hand, noted where the note outlives it: so a run that ends its workers is known for it.
+
+    Only work on what the run brought along is noted, never a wait for another part: who is killed while it waits for
+    the gateway was not killed by the run.
+    """
+
+    def looking_at(self, run_id: int, epoch: int) -> AbstractContextManager[None]:
+        """Note that the run, which waits at this epoch, is being considered for admission."""
+
+    def finishing(self, run_id: int) -> AbstractContextManager[None]:
+        """Note that the run's end is being read and written."""
+
+    def lookers_lost(self) -> Sequence[tuple[int, int]]:
+        """Run and epoch of each look that workers of this host did not survive."""
+
+    def finishers_lost(self, run_id: int) -> int:
+        """How many workers of this host did not survive finishing this run."""
+
+
+class Losses(Protocol):
+    def lost_over(self, run_id: int, epoch: int) -> Again | End | None:
+        """Count a worker that ended while it looked at the waiting run, as an attempt of its own that cost nothing.
+
+        Returns what became of the run; None, changing nothing, when it has moved on since: that counts elsewhere, or
+        was counted. Raises DatabaseUnavailable.
+        """
 
 
 class Bell(Protocol):

@@ -18,6 +18,8 @@ _CHUNK = 256 * 1024
 _LAST_WORDS = 4000
 _CLOSE_SECONDS = 3.0
 _KILL_SECONDS = 2.0
+_LOOK_SECONDS = 0.5
+_LAST_OUTPUT_SECONDS = 2.0
 
 # Most of the bytes, and nothing that is folded: not even parsed. agent_end repeats every message.
 _SKIPPED = tuple(
@@ -54,7 +56,7 @@ class Pi:
         threading.Thread(target=self._write, args=(raw,), daemon=True).start()
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """Yield parsed records until pi's output ends. Raises DeadlinePassed."""
+        """Yield parsed records until pi's output ends, or pi has. Raises DeadlinePassed."""
         for raw in split_lines(self._chunks()):
             record = parse_record(raw)
             if record is not None:
@@ -64,11 +66,19 @@ class Pi:
         source = self._process.stdout.fileno()  # type: ignore[union-attr]
         poll = select.poll()
         poll.register(source, select.POLLIN)
+        gone_since = None
         while True:
-            left = self.deadline - time.monotonic()
-            if left <= 0:
+            now = time.monotonic()
+            if now >= self.deadline:
                 raise DeadlinePassed
-            if not poll.poll(min(left, 3600) * 1000):
+            # The end of the output may never come: a tool of pi's can hold it open, and write to it.
+            if gone_since is None and self._process.poll() is not None:
+                gone_since = now
+            if gone_since is not None and now - gone_since > _LAST_OUTPUT_SECONDS:
+                return
+            if not poll.poll(min(self.deadline - now, _LOOK_SECONDS) * 1000):
+                if gone_since is not None:
+                    return
                 continue
             chunk = os.read(source, _CHUNK)
             if not chunk:

@@ -1,9 +1,10 @@
-"""An admission is one call.
+"""An admission is one call, and a run is looked at by one worker at a time.
 
 Revision ID: 0002
 Revises: 0001
 """
 
+import sqlalchemy as sa
 from alembic import op
 
 revision = "0002"
@@ -40,10 +41,10 @@ DECLARE
   taken integer;
   today date := (now() AT TIME ZONE 'UTC')::date;
 BEGIN
-  -- The run first; without it no scope is waited for.
+  -- The run first; without it no scope is waited for. Others hold it for no longer than a look takes.
   SELECT EXISTS (SELECT 1 FROM reservations v WHERE v.run_id = r.id AND v.state = 'held') INTO paid
     FROM runs r WHERE r.id = the_run AND r.epoch = (asked->'epoch')::integer AND r.state IN ('queued', 'deferred')
-    FOR NO KEY UPDATE OF r SKIP LOCKED;
+    FOR NO KEY UPDATE OF r;
   mine := FOUND;
   IF NOT mine THEN RETURN; END IF;
 
@@ -77,7 +78,11 @@ BEGIN
   SELECT count(*) INTO taken FROM runs
     WHERE host = the_host AND state IN ('admitted', 'preparing', 'running', 'stopping', 'finishing');
   seen := seen || jsonb_build_object('room', jsonb_build_object('host', the_host, 'free', room - taken, 'capacity', room));
-  IF taken >= room THEN stop := 'room'; RETURN; END IF;
+  IF taken >= room THEN
+    stop := 'room';
+    UPDATE runs SET looked_at = NULL WHERE id = the_run;
+    RETURN;
+  END IF;
 
   -- A further attempt of a run that already paid for its place counts in no window.
   FOR cap IN SELECT * FROM jsonb_to_recordset(CASE WHEN paid THEN '[]' ELSE asked->'caps' END)
@@ -110,7 +115,7 @@ BEGIN
          max_turns = (claim->>'max_turns')::integer, max_tokens = (claim->>'max_tokens')::bigint,
          cost_cap_micros = (claim->>'cost_cap')::bigint, mutex = claim->>'mutex', project = claim->>'project',
          cause = NULL, not_before = NULL, blocked_by = NULL, admitted_at = now(), state_since = clock_timestamp(),
-         deadline_at = NULL, admission = (claim->'facts') || seen
+         deadline_at = NULL, looked_at = NULL, admission = (claim->'facts') || seen
            || jsonb_build_object('windows', CASE WHEN paid THEN '"kept"'::jsonb ELSE counted END)
     WHERE id = the_run RETURNING attempt, epoch INTO new_attempt, new_epoch;
   INSERT INTO run_attempts (run_id, attempt, host, engine_id, image_id)
@@ -134,8 +139,18 @@ COMMENT ON FUNCTION admission_take IS
 
 
 def upgrade() -> None:
+    op.add_column(
+        "runs",
+        sa.Column(
+            "looked_at",
+            sa.DateTime(timezone=True),
+            nullable=True,
+            comment="When a worker took a look at it, to admit it; the others pass it over for a moment",
+        ),
+    )
     op.execute(TAKE)
 
 
 def downgrade() -> None:
+    op.drop_column("runs", "looked_at")
     op.execute("DROP FUNCTION admission_take")

@@ -38,14 +38,17 @@ from pidispatch.runtime.image import DockerImages
 from pidispatch.runtime.jobfiles import JobFiles
 from pidispatch.runtime.workspace import open_folder
 from pidispatch.services.lifelines import Lifelines
+from pidispatch.services.notes import WorkerNotes
 from pidispatch.store import schema
 from pidispatch.store.admission import PostgresAdmissions
 from pidispatch.store.calls import PostgresTickets
 from pidispatch.store.database import Database
 from pidispatch.store.endings import PostgresEndings
 from pidispatch.store.hosts import PostgresHosts
+from pidispatch.store.losses import PostgresLosses
 from pidispatch.store.runs import PostgresRuns
 from pidispatch.upkeep.leaving import STOP_SECONDS, Leaving
+from pidispatch.upkeep.losses import LostLookers
 from pidispatch.upkeep.orphans import Orphans
 from pidispatch.upkeep.reconciler import Reconciler, beat, watch_deaths
 
@@ -69,6 +72,7 @@ class Adapters:
     def __post_init__(self) -> None:
         self.lifelines = Lifelines(self.settings.run_dir / "workers")
         self.hands = Hands(self.worker, self.lifelines.gone)
+        self.notes = WorkerNotes(self.lifelines)
         self.boxes = DockerBoxes(self.engine)
         self.images = DockerImages(self.engine)
         self.doors = ControlDoors(self.settings.run_dir / CONTROL)
@@ -76,6 +80,7 @@ class Adapters:
         self.runs = PostgresRuns(self.database)
         self.endings = PostgresEndings(self.database)
         self.hosts = PostgresHosts(self.database, host=self.host)
+        self.lost_lookers = LostLookers(self.notes, PostgresLosses(self.database, host=self.host))
         self.reports = PostgresTickets(self.database, timeout=self.settings.job_timeout)
         self.policies = FilePolicies(self.settings)
         self.open_folder = partial(open_folder, worker_uid=os.geteuid())
@@ -124,6 +129,7 @@ def build_worker(settings: Settings) -> WorkerApp:
         capacity=settings.concurrency,
         engine_id=adapters.engine_id(),
     )
+    adapters.lost_lookers.count()  # a run that ends each worker as it starts must not be looked at again before
     return _joined(adapters, installation)
 
 
@@ -131,7 +137,7 @@ def _joined(adapters: Adapters, installation: str) -> WorkerApp:
     beside = BesideTheWorker()
     gate = _gate(adapters)
     admission = Admission(gate)
-    shutdown = PromptShutdown(close=admission.close, begin=beside.begin_to_end, wait=_leaving(adapters))
+    shutdown = PromptShutdown(begin=beside.begin_to_end, wait=_leaving(adapters))
     broker = make_broker(
         adapters.where.redis,
         middleware=[shutdown, PrefetchThreads(), WarmThreads(gate.warm), beside, admission],
@@ -148,9 +154,12 @@ def _joined(adapters: Adapters, installation: str) -> WorkerApp:
         watch=adapters.boxes,
         doors=adapters.doors,
         cleanup=cleanup,
+        notes=adapters.notes,
         clock=adapters.database.now,
     )
     reconciler = _reconciler(adapters, installation, finisher, bell)
+    for act in (broker.hear_no_more, admission.close, reconciler.leave):
+        shutdown.at_first(act)
     wake = threading.Event()
     beside.add(lambda stop: reconciler.run(stop, wake), wake=wake)
     beside.add(lambda stop: watch_deaths(adapters.boxes, installation, stop, wake), awaited=False)
@@ -188,6 +197,7 @@ def _gate(adapters: Adapters) -> AdmissionGate:
         doors=adapters.doors,
         open_folder=adapters.open_folder,
         policies=adapters.policies,
+        notes=adapters.notes,
     )
 
 
@@ -228,6 +238,7 @@ def _reconciler(adapters: Adapters, installation: str, finisher: Finisher, bell:
         ),
         bell=bell,
         hosts=adapters.hosts,
+        lost_lookers=adapters.lost_lookers,
         sweep=DockerGitBox(adapters.engine, installation=installation).sweep,
         clock=adapters.database.now,
     )

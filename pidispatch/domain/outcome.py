@@ -23,8 +23,8 @@ class Evidence:
 
     `unstarted_before` counts earlier boxes that came to nothing without a go. `exit_code` is the engine's, None when it could not be read. `charged` counts attempts that got their go, this
     one included. `last_status` is the status of the gateway's last answer, None without a call; `billed` counts
-    calls that used tokens. `worker_silent`: the worker that prepared this attempt fell silent over it, as happened
-    `silent_before` times to earlier ones. `report_expected` holds for images that promise a signed report.
+    calls that used tokens. `worker_silent`: the worker that prepared this attempt fell silent over it; `silent_before`
+    counts the workers that were lost over the run before, whatever they did for it. `report_expected` holds for images that promise a signed report.
     """
 
     got_go: bool
@@ -64,6 +64,7 @@ class Again:
 
 Verdict = End | Again
 
+POISONED = End(Outcome.FAILED, "poisoned", WORKER_SILENT)
 _SIGNALS = {
     137: End(Outcome.FAILED, "killed", "sigkill"),
     143: End(Outcome.FAILED, "killed", "sigterm"),
@@ -85,6 +86,8 @@ def judge(evidence: Evidence) -> Verdict:
     """The first thing that is certain decides; the exit code comes last, since the agent can choose it."""
     if evidence.stop_reason is not None:
         return _stopped(evidence.stop_reason)
+    if evidence.silent_before >= MAX_SILENT:
+        return POISONED
     if not evidence.got_go:
         return _never_started(evidence)
     if not evidence.box_known:
@@ -105,17 +108,15 @@ def _never_started(evidence: Evidence) -> Verdict:
     if evidence.exit_code not in _WORTH_A_START:
         return End(Outcome.FAILED, "container-never-started", "exited-early")
     if evidence.worker_silent:
-        return _took_its_worker(evidence)
+        return took_its_worker(evidence.silent_before)
     if evidence.unstarted_before + 1 >= MAX_STARTS:
         return End(Outcome.FAILED, "container-never-started", "too-many-starts")
     return Again("never-started", 5)
 
 
-def _took_its_worker(evidence: Evidence) -> Verdict:
+def took_its_worker(silent_before: int) -> Verdict:
     """Once may be chance. A run that does it again and again would take every worker down, one after the other."""
-    if evidence.silent_before + 1 >= MAX_SILENT:
-        return End(Outcome.FAILED, "poisoned", WORKER_SILENT)
-    return Again(WORKER_SILENT, 2)
+    return POISONED if silent_before + 1 >= MAX_SILENT else Again(WORKER_SILENT, 2)
 
 
 def _exited(evidence: Evidence) -> Verdict:

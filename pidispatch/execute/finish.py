@@ -1,24 +1,35 @@
 """Finish: from an ended box to the record."""
 
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
 
 import structlog
 
-from pidispatch.domain.exitline import TAIL_LIMIT, parse_exit
-from pidispatch.domain.outcome import REPORT_CAPABILITY, Again, End, Evidence, judge
+from pidispatch.domain.exitline import TAIL_LIMIT, ExitLine, parse_exit
+from pidispatch.domain.outcome import MAX_SILENT, REPORT_CAPABILITY, Again, End, Evidence, judge
 from pidispatch.domain.reconcile import GATEWAY_PATIENCE, preparer_fell_silent
 from pidispatch.domain.run import AttemptFacts, BoxEnd, Claim, Occupant, State
 from pidispatch.domain.sandbox import explain_start_failure
 from pidispatch.errors import GatewayUnavailable, StaleEpoch
 from pidispatch.execute.cleanup import Cleanup
-from pidispatch.ports import Boxes, BoxState, BoxWatch, Doors, Endings, Occupants, Reports, Runs
+from pidispatch.ports import Boxes, BoxState, BoxWatch, Doors, Endings, Notes, Occupants, Reports, Runs
 
 log = structlog.get_logger(__name__)
 
 CAPABILITIES_LABEL = "dev.pi-dispatch.capabilities"
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """A box's last words: its exit line, and what its init said if nothing could be started."""
+
+    line: ExitLine | None
+    problem: str | None
+
+
+NOTHING = _Said(None, None)
 
 
 class Finisher:
@@ -36,6 +47,7 @@ class Finisher:
         watch: BoxWatch,
         doors: Doors,
         cleanup: Cleanup,
+        notes: Notes,
         clock: Callable[[], datetime],
     ) -> None:
         self._host = host
@@ -47,6 +59,7 @@ class Finisher:
         self._watch = watch
         self._doors = doors
         self._cleanup = cleanup
+        self._notes = notes
         self._clock = clock
 
     def finish(self, run_id: int, *, take_back: bool = False, worker_gone: bool = False) -> None:
@@ -69,21 +82,31 @@ class Finisher:
             log.info("left_to_another", run=run.public_id, problem=str(error))
 
     def _close(self, run: Occupant, claim: Claim, box: BoxState | None, *, silent: bool) -> None:
-        tail = b"" if box is None else self._boxes.tail(box.container_id, TAIL_LIMIT)
+        lost = self._notes.finishers_lost(run.run_id)
+        with self._notes.finishing(run.run_id):
+            said = NOTHING if box is None or lost >= MAX_SILENT else self._said(box)
         if box is not None and not box.ended:
             self._boxes.remove(box.container_id)  # it never got its go, and cannot get it any more
         if not self._calls_are_closed(run):
             return
-        self._keep_exit_line(claim, tail)
-        facts = self._runs.facts(run.run_id)
-        evidence = _evidence(facts, box, tail)
-        if run.state is not State.FINISHING and silent:
-            evidence = replace(evidence, worker_silent=True)
-        verdict = judge(evidence)
-        if self._write(claim, verdict, _box_end(box)):
+        with self._notes.finishing(run.run_id):
+            self._keep_exit_line(claim, said.line)
+            facts = self._runs.facts(run.run_id)
+            evidence = _evidence(facts, box, said.problem, finishers_lost=lost)
+            if run.state is not State.FINISHING and silent:
+                evidence = replace(evidence, worker_silent=True)
+            verdict = judge(evidence)
+            written = self._write(claim, verdict, _box_end(box))
+        if written:
             log.info("attempt_over", run=run.public_id, attempt=run.attempt, **asdict(verdict))
             self._cleanup.after(run.run_id, facts.container_id, facts.container_name)
             self._cleanup.ring(self._host)
+
+    def _said(self, box: BoxState) -> _Said:
+        """Read a box's last words. What took three workers with it is not read a fourth time."""
+        tail = self._boxes.tail(box.container_id, TAIL_LIMIT)
+        exit_code = box.exit_code if box.ended else None
+        return _Said(parse_exit(tail), explain_start_failure(exit_code, tail))
 
     def _write(self, claim: Claim, verdict: End | Again, box: BoxEnd) -> bool:
         match verdict:
@@ -103,9 +126,8 @@ class Finisher:
             self._reports.assume_calls(run.run_id)
         return True
 
-    def _keep_exit_line(self, claim: Claim, tail: bytes) -> None:
+    def _keep_exit_line(self, claim: Claim, line: ExitLine | None) -> None:
         """The line on stdout is telemetry: kept where no signed report is, never believed."""
-        line = parse_exit(tail)
         if line is not None:
             said: dict[str, Any] = {"code": line.code, "reason": line.reason, "turns": line.turns}
             self._reports.keep_report(claim.run_id, claim.attempt, said, verified=False)
@@ -118,7 +140,9 @@ def _is_over(run: Occupant, box: BoxState | None, *, take_back: bool) -> bool:
     return box.ended or (run.go_at is None and (take_back or run.state is State.FINISHING))
 
 
-def _evidence(facts: AttemptFacts, box: BoxState | None, tail: bytes) -> Evidence:
+def _evidence(
+    facts: AttemptFacts, box: BoxState | None, start_problem: str | None, *, finishers_lost: int
+) -> Evidence:
     exit_code = None if box is None or not box.ended else box.exit_code
     labels = {} if box is None else box.labels
     return Evidence(
@@ -134,8 +158,8 @@ def _evidence(facts: AttemptFacts, box: BoxState | None, tail: bytes) -> Evidenc
         report_expected=REPORT_CAPABILITY in labels.get(CAPABILITIES_LABEL, "").split(","),
         report_verified=facts.report_verified,
         report_reason=facts.report_reason,
-        silent_before=facts.silent_attempts,
-        start_problem=None if facts.got_go else explain_start_failure(exit_code, tail),
+        silent_before=facts.silent_attempts + finishers_lost,
+        start_problem=None if facts.got_go else start_problem,
     )
 
 

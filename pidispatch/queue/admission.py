@@ -27,14 +27,15 @@ class Admission(Middleware):
         self._closed = False
 
     def close(self) -> None:
-        """Admit nothing more in this process: it is about to end."""
+        """Admit nothing more in this process: it is about to end. Its broker must be deaf by then."""
         self._closed = True
 
-    def before_process_message(self, broker: dramatiq.Broker, message: MessageProxy) -> None:  # noqa: ARG002
+    def before_process_message(self, broker: dramatiq.Broker, message: MessageProxy) -> None:
         _admitted.set(None)
         if message.actor_name != START:
             return
         if self._closed:
+            _ring_again(broker, message)
             raise SkipMessage("this worker ends, nothing starts")
         try:
             claim = self._gate.admit()
@@ -44,6 +45,14 @@ class Admission(Middleware):
         if claim is None:
             raise SkipMessage("nothing may start now")
         _admitted.set(claim)
+
+
+def _ring_again(broker: dramatiq.Broker, message: MessageProxy) -> None:
+    """A bell that was taken by a worker which ends is for the next one; it would be missed until it is rung again."""
+    try:
+        broker.enqueue(message.copy())
+    except Exception as error:  # noqa: BLE001 - raising here would start the actor; the reconcilers ring too
+        log.warning("bell_not_passed_on", problem=str(error))
 
 
 def take_claim() -> Claim:

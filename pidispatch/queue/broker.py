@@ -22,6 +22,12 @@ NAMESPACE = "pidispatch"
 class WokenBroker(RedisBroker):
     """A Redis broker whose consumers sleep in BLPOP and wake the moment something is enqueued."""
 
+    deaf = False
+
+    def hear_no_more(self) -> None:
+        """Take no message any more: what is rung from now on is for others. It can still ring."""
+        self.deaf = True
+
     @property
     def consumer_class(self) -> type[WokenConsumer]:
         return WokenConsumer

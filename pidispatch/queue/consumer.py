@@ -1,11 +1,13 @@
 """Sleep in BLPOP until a bell rings, where stock dramatiq polls with a back-off of up to a second."""
 
+import time
 from typing import Any
 
 import redis
 from dramatiq.brokers.redis import RedisBroker, _RedisConsumer
 from dramatiq.common import dq_name
 from dramatiq.errors import ConnectionClosed
+from dramatiq.message import Message
 
 WAKES_KEPT = 64  # more tokens than threads would only cost empty fetches
 
@@ -20,22 +22,40 @@ def wake(broker: RedisBroker, queue_name: str) -> None:
 
 
 class WokenConsumer(_RedisConsumer):
-    """Fetch; with nothing there, wait for a token and fetch again. Delay queues keep the stock behaviour."""
+    """Fetch; with nothing there, wait for a token and fetch again. Delay queues keep the stock behaviour.
+
+    Once its broker is deaf it takes nothing any more, and puts back what it took and did not hand on.
+    """
 
     def __next__(self) -> Any:
         try:
+            if self.broker.deaf:
+                return self._leave_the_rest()
             if self.queue_name == dq_name(self.queue_name) or self.message_cache:
                 return super().__next__()
             if self.outstanding_message_count >= self.prefetch:
                 return super().__next__()  # every thread is busy: the stock back-off is right
             if not self._fetch():
-                self.broker.client.blpop([_key(self.broker, self.queue_name)], timeout=self.timeout / 1000)
+                token = self.broker.client.blpop(
+                    [_key(self.broker, self.queue_name)], timeout=self.timeout / 1000
+                )
+                if self.broker.deaf:
+                    if token is not None:
+                        wake(self.broker, self.queue_name)
+                    return None
                 self._fetch()
             return super().__next__() if self.message_cache else None
         except redis.TimeoutError as error:  # dramatiq knows only ConnectionError
             raise ConnectionClosed(error) from None
         except redis.ConnectionError as error:
             raise ConnectionClosed(error) from None
+
+    def _leave_the_rest(self) -> None:
+        if self.message_cache:
+            self.requeue([Message.decode(data) for data in self.message_cache])
+            self.message_cache = []
+            wake(self.broker, self.queue_name)
+        time.sleep(self.timeout / 1000)
 
     def _fetch(self) -> bool:
         self.message_cache = self.broker.do_fetch(

@@ -9,6 +9,8 @@ from types import FrameType
 import dramatiq
 from dramatiq.middleware import Middleware
 
+from pidispatch.queue.lastlog import outlive_this_process
+
 LOOK_MS = 500  # how long a thread of dramatiq's sleeps before it looks whether it should end
 UNDER_WAY_MS = 500  # for an actor under way; what is cut is fenced, and the next worker goes on with it
 
@@ -17,19 +19,23 @@ class PromptShutdown(Middleware):
     """First in the list of middleware.
 
     dramatiq's main thread sees a signal up to a second late, then stops workers and consumers in turn, a second each.
-    Here the handler itself ends them, together. `close` ends admission. `wait`, if there is one, returns when the worker
-    may end: until then its threads go on. `begin` tells the threads beside the worker to end. A second SIGTERM is
+    Here the handler itself ends them, together. What was given to `at_first` is done before anything is waited for.
+    `wait`, if there is one, returns when the worker may end: until then its threads go on. `begin` tells the threads beside the worker to end. A second SIGTERM is
     dramatiq's own: it exits at once.
     """
 
     def __init__(
         self,
         *,
-        close: Callable[[], None],
         begin: Callable[[], None],
         wait: Callable[[], None] | None = None,
     ) -> None:
-        self._close, self._begin, self._wait = close, begin, wait
+        self._begin, self._wait = begin, wait
+        self._first: list[Callable[[], None]] = []
+
+    def at_first(self, act: Callable[[], None]) -> None:
+        """`act` runs in a signal handler: it must take no lock, and return at once."""
+        self._first.append(act)
 
     def before_worker_boot(self, broker: dramatiq.Broker, worker: dramatiq.Worker) -> None:  # noqa: ARG002
         worker.worker_timeout = LOOK_MS
@@ -43,12 +49,14 @@ class PromptShutdown(Middleware):
             if callable(before):
                 before(number, frame)
             self._end(broker, worker)
+            outlive_this_process()
             sys.exit(0)
 
         signal.signal(signal.SIGTERM, end)
 
     def _end(self, broker: dramatiq.Broker, worker: dramatiq.Worker) -> None:
-        self._close()
+        for act in self._first:
+            act()
         if self._wait is not None:
             self._wait()
         self._begin()

@@ -54,11 +54,13 @@ class _Kept:
 class Engine:
     """One client per process and thread: docker-py's session is not thread-safe and must not cross a fork.
 
-    `base_url` is what DOCKER_HOST would hold; None means the local engine's usual socket.
+    `base_url` is what DOCKER_HOST would hold; None means the local engine's usual socket. An answer that takes longer
+    than `answer_seconds` is not waited for; streams that may be quiet by nature have no such bound.
     """
 
-    def __init__(self, base_url: str | None = None) -> None:
+    def __init__(self, base_url: str | None = None, *, answer_seconds: int = ANSWER_SECONDS) -> None:
         self._base_url = base_url
+        self._answer_seconds = answer_seconds
         self._local = threading.local()
         self._remembered: dict[str, str] = {}
 
@@ -95,9 +97,11 @@ class Engine:
         finally:
             client.close()
 
-    def _open(self, timeout: int = ANSWER_SECONDS) -> docker.APIClient:
+    def _open(self, timeout: int | None = None) -> docker.APIClient:
         with translated("open the engine's API"):
-            return docker.APIClient(base_url=self._base_url, version="auto", timeout=timeout)
+            return docker.APIClient(
+                base_url=self._base_url, version="auto", timeout=timeout or self._answer_seconds
+            )
 
     @contextmanager
     def translated(self, what: str) -> Iterator[None]:

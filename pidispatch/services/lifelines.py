@@ -2,16 +2,21 @@
 
 import fcntl
 import os
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote
 
 from pidispatch.services.faults import ServiceFailed
 
+MOST_BYTES = 64 * 1024
+
 
 class Lifelines:
     """One file for each worker below `folder`, locked as long as its process lives, and never a process id.
 
-    A stopped process still holds its lock: of such a one the heartbeat tells, later.
+    A stopped process still holds its lock: of such a one the heartbeat tells, later. What a worker writes into its
+    file outlives it, so that it is known what it had in hand when it ended.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -36,6 +41,20 @@ class Lifelines:
     def gone(self, worker: str) -> bool:
         """Whether `worker` was a process here and has ended. False when that cannot be known."""
         return _is_free(self._file(worker))
+
+    def write(self, text: bytes) -> None:
+        """Let this process's file say just this."""
+        if self._held is None:
+            raise RuntimeError("a worker's file is held before it is written")
+        os.pwrite(self._held, text, 0)
+        os.ftruncate(self._held, len(text))
+
+    def last_words(self) -> Iterator[bytes]:
+        """What the files of workers that have ended say, where they say anything."""
+        for file in self._folder.iterdir() if self._folder.exists() else ():
+            with suppress(OSError):  # another process may have forgotten it
+                if 0 < file.lstat().st_size <= MOST_BYTES and _is_free(file):
+                    yield file.read_bytes()
 
     def _file(self, worker: str) -> Path:
         return self._folder / quote(worker, safe="")

@@ -26,7 +26,7 @@ from pidispatch.store.admissionsql import (
 from pidispatch.store.database import Database
 from pidispatch.store.ledger import EXPIRE_PAYLOAD, close
 from pidispatch.store.oneshots import spend
-from pidispatch.store.pipeline import COMMIT, ROLLBACK, Asked, at_once, together
+from pidispatch.store.pipeline import COMMIT, Asked, alone, together
 
 
 class PostgresAdmissions:
@@ -39,14 +39,14 @@ class PostgresAdmissions:
 
     def next_due(self, passed: Sequence[int]) -> Waiting | None:
         asked = {"host": self._host, "passed": list(passed)}
-        (found,) = at_once(self._database, (CANDIDATES, asked), end=ROLLBACK)
-        return Waiting(*found[0]) if found else None
+        found = alone(self._database, CANDIDATES, asked)
+        return Waiting(*found[0][:-1]) if found else None
 
     def admit(self, run: Waiting, ready: Ready) -> Answer:
         """One round trip when nothing stops the run; what does is decided with every lock held, in three more."""
         if run.one_shot is not None:
             return self._admit_once(run, ready)
-        ((took,),) = at_once(self._database, self._take(run, ready, claims=True))
+        (took,) = alone(self._database, *self._take(run, ready, claims=True))
         if took.stop == "unknown":  # locks are taken in their order only, so a scope's row is made before
             self._add_scopes(run, ready)
         elif (answer := _plain(run, took)) is not None:

@@ -36,7 +36,7 @@ USED = """
   tokens_cache_read = used.cache_read, tokens_cache_write = used.cache_write
 """
 USED_FROM = """
-  (SELECT count(*) AS calls,
+  (SELECT count(c.id) AS calls,
           CASE WHEN bool_or(a.go_at IS NOT NULL)
                THEN count(c.id) FILTER (WHERE c.stop_reason IN ('stop', 'tool_use', 'length')) END AS turns,
           coalesce(sum(c.tokens_in), 0) AS tokens_in, coalesce(sum(c.tokens_out), 0) AS tokens_out,

@@ -208,6 +208,9 @@ class Run(Base):
     created_at: Mapped[datetime] = _now("When it was asked for")
     queued_at: Mapped[datetime] = _now("When its waiting began")
     state_since: Mapped[datetime] = _now("When it entered its state")
+    looked_at: Mapped[datetime | None] = mapped_column(
+        comment="When a worker took a look at it, to admit it; the others pass it over for a moment"
+    )
     admitted_at: Mapped[datetime | None] = mapped_column(comment="When its last attempt was admitted")
     started_at: Mapped[datetime | None] = mapped_column(comment="When its box got its go")
     ended_at: Mapped[datetime | None] = mapped_column(comment="When its record became final")

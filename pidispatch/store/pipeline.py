@@ -11,20 +11,18 @@ from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 
 from pidispatch.store.database import Database
 
-BEGIN = text("BEGIN")
 COMMIT = text("COMMIT")
-ROLLBACK = text("ROLLBACK")
 Asked = tuple[TextClause, Mapping[str, Any]]
 _DIALECT = PGDialect_psycopg()  # type: ignore[no-untyped-call]
 
 
-def at_once(database: Database, *asked: Asked, end: TextClause = COMMIT) -> list[list[Any]]:
-    """The rows of each statement of one transaction that is a single round trip, its begin and its end with it.
+def alone(database: Database, statement: TextClause, values: Mapping[str, Any]) -> list[Any]:
+    """The rows of one statement that is a whole transaction, and a single round trip.
 
     Raises DatabaseUnavailable, DatabaseRefused.
     """
     with database.driver() as driver:
-        return _sent(driver, ((BEGIN, {}), *asked, (end, {})))[1:-1]
+        return driver.cursor(row_factory=namedtuple_row).execute(_sql(statement), values).fetchall()
 
 
 def together(connection: Connection, *asked: Asked) -> list[list[Any]]:
@@ -35,10 +33,6 @@ def together(connection: Connection, *asked: Asked) -> list[list[Any]]:
     """
     driver = connection.connection.driver_connection
     assert isinstance(driver, psycopg.Connection)  # noqa: S101 - the URL names psycopg
-    return _sent(driver, asked)
-
-
-def _sent(driver: psycopg.Connection, asked: tuple[Asked, ...]) -> list[list[Any]]:
     with driver.pipeline():
         cursors = [
             driver.cursor(row_factory=namedtuple_row).execute(_sql(statement), values)

@@ -14,6 +14,7 @@ from pidispatch.errors import EngineUnavailable, PidispatchError, QueueUnavailab
 from pidispatch.execute.finish import Finisher
 from pidispatch.execute.hands import Hands
 from pidispatch.ports import Bell, Boxes, BoxState, BoxWatch, Hosts, Occupants, Runs
+from pidispatch.upkeep.losses import LostLookers
 from pidispatch.upkeep.orphans import Orphans
 from pidispatch.upkeep.pool import DaemonPool
 
@@ -45,6 +46,7 @@ class Reconciler:
         orphans: Orphans,
         bell: Bell,
         hosts: Hosts,
+        lost_lookers: LostLookers,
         sweep: Callable[[], int],
         clock: Callable[[], datetime],
     ) -> None:
@@ -59,6 +61,7 @@ class Reconciler:
         self._orphans = orphans
         self._bell = bell
         self._hosts = hosts
+        self._lost_lookers = lost_lookers
         self._sweep = sweep
         self._tidied: datetime | None = None
         self._clock = clock
@@ -66,6 +69,11 @@ class Reconciler:
         self._busy: dict[int, Future[None]] = {}
         self._rung: dict[tuple[int, int], datetime] = {}
         self._alarmed: dict[int, datetime] = {}
+        self._leaving = False
+
+    def leave(self) -> None:
+        """Hear no bells any more: what is seen to be finished is finished here."""
+        self._leaving = True
 
     def run(self, stop: threading.Event, wake: threading.Event) -> None:
         """Look every two seconds and whenever `wake` is set, until `stop` is."""
@@ -90,6 +98,7 @@ class Reconciler:
             self._settle(run, by_id.get(run.container_id or ""), now)
         self._orphans.remove(boxes, rows)
         self._forget(rows)
+        self._lost_lookers.count()
         self.ring()
         self._tidy(now)
 
@@ -125,6 +134,9 @@ class Reconciler:
 
     def _ring_finish(self, run: Occupant, now: datetime) -> None:
         """Ring once, and again when it went unheard; without Redis, do it here: a bell is never the only way."""
+        if self._leaving:
+            self._do(run, lambda: self._finisher.finish(run.run_id))
+            return
         rung = self._rung.get((run.run_id, run.attempt))
         if rung is not None and (now - rung).total_seconds() < REPEAT:
             return
@@ -178,6 +190,8 @@ def watch_deaths(watch: BoxWatch, installation: str, stop: threading.Event, wake
                     return
         except EngineUnavailable as error:
             log.warning("engine_unreachable", problem=str(error))
+        except Exception:
+            log.exception("watch_broke")
         stop.wait(PERIOD)
 
 
@@ -188,6 +202,8 @@ def beat(hosts: Hosts, worker: str, stop: threading.Event, period: float = 5.0) 
             hosts.beat(worker)
         except PidispatchError as error:
             log.warning("heartbeat_failed", problem=str(error))
+        except Exception:  # a worker that went on without this thread would be taken for dead
+            log.exception("heartbeat_broke")
 
 
 def _logged(run: str, work: Callable[[], None]) -> None:

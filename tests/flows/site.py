@@ -18,10 +18,13 @@ from pidispatch.store.calls import PostgresCallLedger, PostgresTickets
 from pidispatch.store.database import Database
 from pidispatch.store.endings import PostgresEndings
 from pidispatch.store.hosts import PostgresHosts
+from pidispatch.store.losses import PostgresLosses
 from pidispatch.store.runs import PostgresRuns
+from pidispatch.upkeep.losses import LostLookers
 from pidispatch.upkeep.orphans import Orphans
 from pidispatch.upkeep.reconciler import Reconciler
 from tests.fakes.boxes import FakeBoxes
+from tests.fakes.notes import FakeNotes
 from tests.store.builders import HOST, WORKER
 
 INSTALLATION = "0badcafe"
@@ -112,12 +115,22 @@ class FakeBell:
 class Site:
     """One host: `admit()`, `start(claim)`, `finish(run)`, `look()`, and everything they touched."""
 
-    def __init__(self, database: Database, capacity: int = 3) -> None:
-        self.database = database
+    def __init__(
+        self,
+        database: Database,
+        capacity: int = 3,
+        *,
+        boxes=None,
+        files=None,
+        notes=None,
+        installation: str = INSTALLATION,
+    ) -> None:
+        self.database, self.installation = database, installation
         self.hosts = PostgresHosts(database, host=HOST)
         self.hosts.register(worker=WORKER, pid=1, version="0", capacity=capacity, engine_id="ENGINE")
-        self.boxes, self.images, self.doors = FakeBoxes(), FakeImages(), FakeDoors()
-        self.files, self.bell = FakeFiles(), FakeBell()
+        self.boxes, self.images, self.doors = boxes or FakeBoxes(), FakeImages(), FakeDoors()
+        self.notes = notes or FakeNotes()
+        self.files, self.bell = files or FakeFiles(), FakeBell()
         self.runs, self.endings = PostgresRuns(database), PostgresEndings(database)
         self.tickets, self.ledger = PostgresTickets(database, timeout=60), PostgresCallLedger(database)
         self.refused_folders: dict[bytes, str] = {}
@@ -140,10 +153,11 @@ class Site:
             doors=self.doors,
             open_folder=self.open_folder,
             policies=self,
+            notes=self.notes,
         )
         self.launcher = Launcher(
             host=HOST,
-            installation=INSTALLATION,
+            installation=installation,
             runs=self.runs,
             endings=self.endings,
             boxes=self.boxes,
@@ -164,12 +178,13 @@ class Site:
             watch=self.boxes,
             doors=self.doors,
             cleanup=cleanup,
+            notes=self.notes,
             clock=self.now,
         )
         self.offset = "0 seconds"
         self.reconciler = Reconciler(
             host=HOST,
-            installation=INSTALLATION,
+            installation=installation,
             occupants=self.runs,
             runs=self.runs,
             boxes=self.boxes,
@@ -177,7 +192,7 @@ class Site:
             finisher=self.finisher,
             hands=self.hands,
             orphans=Orphans(
-                installation=INSTALLATION,
+                installation=installation,
                 boxes=self.boxes,
                 doors=self.doors,
                 files=self.files,
@@ -185,6 +200,7 @@ class Site:
             ),
             bell=self.bell,
             hosts=self.hosts,
+            lost_lookers=LostLookers(self.notes, PostgresLosses(database, host=HOST)),
             sweep=lambda: 0,
             clock=self.now,
         )
@@ -230,4 +246,4 @@ class Site:
             self.finisher.finish(run_id)
 
     def nothing_is_left(self):
-        return not self.boxes.ours(INSTALLATION) and not self.doors.directories and not self.files.kept
+        return not self.boxes.ours(self.installation) and not self.doors.directories and not self.files.kept

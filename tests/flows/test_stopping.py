@@ -64,6 +64,17 @@ def test_a_cancel_ends_a_run_in_every_state_and_leaves_nothing(site, reach, char
     assert_ledger_is_exact(site.database)
 
 
+def test_a_worker_that_leaves_ends_what_it_sees_ended_without_a_bell(site):
+    run_id, _, container = with_its_go(site)
+    site.reconciler.leave()
+    site.boxes.finish(container, 0)
+
+    site.look()
+
+    assert site.bell.finishes == []
+    assert value(site.database, "SELECT outcome FROM runs WHERE id = :id", id=run_id) == "completed"
+
+
 def test_a_box_that_ends_by_itself_after_the_cancel_is_recorded_as_cancelled(site):
     run_id, _, container = with_its_go(site)
 

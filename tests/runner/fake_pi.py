@@ -5,12 +5,15 @@
 MODE: normal; huge (a line of 2 MB in between); flood (a line of 40 MB); deaf (reads nothing, says nothing);
 hang (stops after the first turn until SIGTERM, then says `aborted`); die (says why on stderr, exits 1);
 cut (its output ends in the middle of a line); noise (lines that are no records in between); ask (a question
-first, then waits for the answer); refuse (refuses the prompt); unguarded (says that an extension failed, runs on).
+first, then waits for the answer); refuse (refuses the prompt); unguarded (says that an extension failed, runs on);
+held (dies after the first turn; a tool in a session of its own keeps its output open); held-talking (and writes to it);
+held-settled (settles first).
 """
 
 import json
 import os
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -65,6 +68,8 @@ def main():
         )
     else:
         replay(stream, mode)
+    if mode == "held-settled":
+        leave_a_tool(talking=True)
     while True:
         command = read_command()
         if command["type"] == "get_session_stats":
@@ -76,6 +81,12 @@ def main():
                 success=True,
                 data={"contextUsage": usage},
             )
+
+
+def leave_a_tool(*, talking):
+    chatter = "while :; do echo noise; sleep 0.05; done" if talking else "sleep 60"
+    tool = ["timeout", "20", "sh", "-c", f"{chatter} & wait"]
+    subprocess.Popen(tool, stdin=subprocess.DEVNULL, start_new_session=True)
 
 
 def replay(stream, mode):
@@ -98,6 +109,9 @@ def replay(stream, mode):
             continue
         if mode == "hang":
             time.sleep(600)
+        if mode in ("held", "held-talking"):
+            leave_a_tool(talking=mode == "held-talking")
+            os._exit(1)
         if mode in ("huge", "flood"):
             emit(big_line(2_000_000 if mode == "huge" else 40_000_000) + b"\n")
         if mode == "noise":

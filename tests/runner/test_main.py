@@ -134,6 +134,13 @@ def test_a_report_is_tried_again_while_the_database_is_away(tmp_path, gateway):
     assert gateway.paths().count("/report") == 3
 
 
+def test_a_report_outlasts_a_database_that_is_full_for_a_while(tmp_path, gateway):
+    gateway.report = [*[(503, None)] * 24, (204, None)]  # six seconds, at four a second
+
+    assert Box(tmp_path, gateway).end()[0] == 0
+    assert gateway.paths().count("/report") == 25
+
+
 def test_a_refused_report_changes_nothing_about_the_end(tmp_path, gateway):
     gateway.report = [(400, {"error": "malformed"})]
 
@@ -187,6 +194,18 @@ def test_the_runners_own_deadline_ends_pi(tmp_path, gateway, mode):
     code, line = box.end()
 
     assert (code, line["reason"]) == (1, "deadline")
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"),
+    [("held", (1, "pi-exited")), ("held-talking", (1, "pi-exited")), ("held-settled", (0, "completed"))],
+)
+def test_a_tool_that_keeps_pis_output_open_does_not_hold_up_the_end(tmp_path, gateway, mode, expected):
+    code, line = Box(tmp_path, gateway, mode=mode).end(seconds=8)
+
+    assert (code, line["reason"]) == expected
+    assert line["turns"] >= 1
+    assert gateway.body("/report")["reason"] == expected[1]
 
 
 @pytest.mark.parametrize(("content", "resumed"), [(b"", False), (b'{"type":"session"}\n', True)])

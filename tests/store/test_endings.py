@@ -11,7 +11,16 @@ from pidispatch.ports import Admitted, CallEnd
 from pidispatch.store.calls import PostgresCallLedger, PostgresTickets
 from pidispatch.store.endings import PostgresEndings
 from pidispatch.store.runs import PostgresRuns
-from tests.store.builders import HOST, a_boxed_run, a_host, assert_ledger_is_exact, row, try_next, value
+from tests.store.builders import (
+    HOST,
+    a_boxed_run,
+    a_host,
+    an_admitted_run,
+    assert_ledger_is_exact,
+    row,
+    try_next,
+    value,
+)
 
 DONE = End(Outcome.COMPLETED, "completed", result=Result.DONE_UNVERIFIED)
 NEVER = Again("never-started", 0)
@@ -84,6 +93,15 @@ def test_a_run_does_not_end_while_a_call_is_open(database):
 
     ledger.settle_call(call, CallEnd(200, "stop"))
     assert PostgresEndings(database).end(claim, DONE, BoxEnd(exit_code=0)) is True
+
+
+def test_a_run_that_called_no_model_has_no_calls(database):
+    a_host(database)
+    claim = PostgresRuns(database).finishing(an_admitted_run(database))
+
+    PostgresEndings(database).end(claim, End(Outcome.FAILED, "container-never-started"), BoxEnd())
+
+    assert value(database, "SELECT calls FROM runs") == 0
 
 
 def test_an_ended_run_cannot_end_again_nor_change(database):

@@ -144,10 +144,11 @@ def test_a_retry_of_the_run_that_spent_it_is_excused(database, one_shots):
     run_id = a_one_shot_run(database)
     assert PostgresEndings(database).again(goes(database), Again("provider-failed", 0), BoxEnd())
     assert spent_by(database) == [(KEY, run_id)]
-    seen = PostgresAdmissions(database, host=HOST, worker=WORKER).next_due([])
+    admissions = PostgresAdmissions(database, host=HOST, worker=WORKER)
+    seen = admissions.next_due([])
     assert seen.spent_by is None
 
-    assert isinstance(try_next(database)[1], Admitted)
+    assert isinstance(admissions.admit(seen, ready_for(database, run_id)), Admitted)
 
     assert spent_by(database) == [(KEY, run_id)]
 

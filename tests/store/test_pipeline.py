@@ -6,10 +6,11 @@ from sqlalchemy import text
 
 from pidispatch.errors import DatabaseUnavailable
 from pidispatch.store.database import Database
-from pidispatch.store.pipeline import COMMIT, ROLLBACK, at_once, together
+from pidispatch.store.pipeline import COMMIT, alone, together
 from tests.store.builders import value
 
 ADD = text("INSERT INTO scopes (key) VALUES (:key)")
+ADDED = text("INSERT INTO scopes (key) VALUES (:key) RETURNING key")
 COUNT = "SELECT count(*) FROM scopes WHERE key LIKE 'folder:%'"
 BREAK = text("SELECT 1 / 0")
 END_ME = text("SELECT pg_terminate_backend(pg_backend_pid())")
@@ -23,12 +24,8 @@ def test_what_was_sent_together_is_committed_at_the_end(database):
     assert value(database, COUNT) == 2
 
 
-def test_a_transaction_of_one_round_trip_is_committed_or_rolled_back_as_it_says(database):
-    added, counted = at_once(database, (ADD, {"key": "folder:a"}), (text(COUNT), {}))
-
-    assert (added, counted[0].count, value(database, COUNT)) == ([], 1, 1)
-
-    at_once(database, (ADD, {"key": "folder:b"}), end=ROLLBACK)
+def test_a_statement_alone_is_committed(database):
+    assert alone(database, ADDED, {"key": "folder:a"})[0].key == "folder:a"
 
     assert value(database, COUNT) == 1
 
@@ -43,13 +40,6 @@ def test_an_error_in_one_undoes_them_all_and_those_before(database):
 
     with pytest.raises(psycopg.DataError):
         broken()
-
-    assert value(database, COUNT) == 0
-
-
-def test_an_error_in_a_transaction_of_one_round_trip_undoes_it(database):
-    with pytest.raises(psycopg.DataError):
-        at_once(database, (ADD, {"key": "folder:b"}), (BREAK, {}), (ADD, {"key": "folder:c"}))
 
     assert value(database, COUNT) == 0
 
@@ -72,14 +62,14 @@ def sent_within(database):
         together(connection, (ADD, {"key": "folder:a"}), (END_ME, {}))
 
 
-@pytest.mark.parametrize("broken", [sent_within, lambda database: at_once(database, (END_ME, {}))])
+@pytest.mark.parametrize("broken", [sent_within, lambda database: alone(database, END_ME, {})])
 def test_a_lost_connection_is_said_in_our_words_and_not_used_again(database_url, broken):
     database = Database(database_url, pool_size=1)
 
     with pytest.raises(DatabaseUnavailable):
         broken(database)
 
-    assert at_once(database, (text(COUNT), {}))[0][0].count == 0
+    assert alone(database, text(COUNT), {})[0].count == 0
     with database.transaction() as connection:
         assert together(connection, (text(COUNT), {}))[0][0].count == 0
     database.close()

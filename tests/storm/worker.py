@@ -22,9 +22,12 @@ from pidispatch.store.calls import PostgresCallLedger, PostgresTickets
 from pidispatch.store.database import Database
 from pidispatch.store.endings import PostgresEndings
 from pidispatch.store.hosts import PostgresHosts
+from pidispatch.store.losses import PostgresLosses
 from pidispatch.store.runs import PostgresRuns
+from pidispatch.upkeep.losses import LostLookers
 from pidispatch.upkeep.orphans import Orphans
 from pidispatch.upkeep.reconciler import Reconciler
+from tests.fakes.notes import FakeNotes
 from tests.flows.site import IMAGE, INSTALLATION, FakeBell, FakeDoors, FakeFiles, FakeImages
 from tests.storm.boxes import StubBoxes
 
@@ -87,6 +90,7 @@ class StormWorker:
         self.runs, self.endings = PostgresRuns(database), PostgresEndings(database)
         doors, files, self.bell = StubDoors(), FakeFiles(), FakeBell()
         doors.tickets = self.tickets
+        notes = FakeNotes()
         hands = Hands(worker, lambda _: False)
         cleanup = Cleanup(boxes=self.boxes, doors=doors, files=files, bell=self.bell)
         self.gate = AdmissionGate(
@@ -96,6 +100,7 @@ class StormWorker:
             images=FakeImages(),
             doors=doors,
             open_folder=open_folder,
+            notes=notes,
         )
         self.launcher = Launcher(
             host=HOST,
@@ -120,6 +125,7 @@ class StormWorker:
             watch=self.boxes,
             doors=doors,
             cleanup=cleanup,
+            notes=notes,
             clock=database.now,
         )
         self.reconciler = Reconciler(
@@ -136,6 +142,7 @@ class StormWorker:
             ),
             bell=self.bell,
             hosts=self.hosts,
+            lost_lookers=LostLookers(notes, PostgresLosses(database, host=HOST)),
             sweep=lambda: 0,
             clock=database.now,
         )

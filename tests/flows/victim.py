@@ -1,0 +1,46 @@
+"""A worker that dies over a run: `python -m tests.flows.victim URL FOLDER WORKER STEP RUN`."""
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+from pidispatch.services.lifelines import Lifelines
+from pidispatch.services.notes import WorkerNotes
+from pidispatch.store.database import Database
+from tests.flows.site import Site
+from tests.support.boxes import a_box
+
+
+def die(*_, **__):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def main():
+    url, folder, worker, step, run_id = sys.argv[1:]
+    lifelines = Lifelines(Path(folder))
+    lifelines.hold(worker)
+    site = Site(Database(url), notes=WorkerNotes(lifelines))
+    box = site.boxes.create(a_box(site.installation, "pi-job:latest"))
+    site.boxes.finish(box)
+    ended = site.boxes.inspect(box)
+    site.boxes.inspect = lambda _: ended
+    match step:
+        case "folder":
+            site.gate._open_folder = die
+        case "transaction":
+            site.gate._admissions.admit = die
+        case "gateway":
+            site.doors.provider = site.doors.close = die
+        case "tail":
+            site.boxes.tail = die
+        case "record":
+            site.endings.end = die
+    if int(run_id):
+        site.finisher.finish(int(run_id))
+    else:
+        site.gate.admit()
+
+
+if __name__ == "__main__":
+    main()

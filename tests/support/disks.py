@@ -1,0 +1,61 @@
+"""A disk so small that a test can fill it."""
+
+import errno
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+
+class SmallDisk:
+    """A tmpfs at `path`. `fill` leaves room for nothing, not even for a directory; `free` takes that back."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._fillers: list[Path] = []
+
+    def fill(self) -> None:
+        filler = self.path / "filler"
+        self._fillers.append(filler)
+        with filler.open("wb", buffering=0) as file:
+            _until_full(lambda: file.write(bytes(4096)))
+        _until_full(self._one_more_name)
+
+    def free(self) -> None:
+        while self._fillers:
+            self._fillers.pop().unlink(missing_ok=True)
+
+    def _one_more_name(self) -> None:
+        self._fillers.append(self.path / f"filler-{len(self._fillers)}")
+        self._fillers[-1].touch()
+
+
+def _until_full(write) -> None:
+    for _ in range(10_000):
+        try:
+            write()
+        except OSError as error:
+            assert error.errno == errno.ENOSPC  # noqa: PT017 - anything else is no full disk
+            return
+    raise AssertionError("it does not get full")
+
+
+@contextmanager
+def small_disk(path: Path, *, owner: int | None = None) -> Iterator[SmallDisk]:
+    """Skips where nothing may be mounted."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can mount a small disk")
+    path.mkdir(parents=True, exist_ok=True)
+    options = f"size=256k,nr_inodes=64,mode=0700,uid={os.geteuid() if owner is None else owner}"
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", options, "none", path], check=False, capture_output=True
+    )
+    if mounted.returncode:
+        pytest.skip("may not mount here")
+    try:
+        yield SmallDisk(path)
+    finally:
+        subprocess.run(["umount", path], check=True)
