@@ -7,12 +7,14 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from pidispatch.domain.arrival import Arrival, Arrived, Delivery
+from pidispatch.domain.catchup import Slot
 from pidispatch.domain.limits import Cap
 from pidispatch.domain.oneshot import Spent
 from pidispatch.domain.outcome import Again, End
 from pidispatch.domain.policy import Policy
 from pidispatch.domain.run import AttemptFacts, BoxEnd, Claim, Job, NewRun, Occupant, Waiting
 from pidispatch.domain.sandbox import BoxSpec
+from pidispatch.domain.standing import Entry, Standing
 from pidispatch.domain.triggers import Disarmed, Triggers
 
 
@@ -196,6 +198,47 @@ class TriggersFile(Protocol):
 
     def mark(self, key: str, mark: Disarmed | None) -> bool:
         """Put the mark into the entry of this identity, or take it out. False: no such entry, or not possible now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unrunnable:
+    """An instant of a schedule that leads to no run. `reason` is the word of its slot."""
+
+    reason: str
+
+
+MakeRun = Callable[[Entry, Slot, datetime | None], NewRun | Unrunnable]
+"""The run of one instant of an entry; the last argument is when the schedule's run before it ended, or started."""
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What one look at the schedules did. `due`: how many were due; `runs`: how many runs may start at once.
+
+    `now` is Postgres's clock, `next_at` the next instant of any schedule of this host; None: none will come.
+    """
+
+    now: datetime
+    due: int
+    runs: int
+    next_at: datetime | None
+
+
+class Schedules(Protocol):
+    """The schedules of this host, as rows. `now` None is Postgres's clock. Raises DatabaseUnavailable."""
+
+    def sync(self, current: Callable[[], Standing], now: datetime | None = None) -> Standing:
+        """Make the entries known: new ones are planned from now on, those that are gone stop, an edit takes effect.
+
+        `current` is asked while no other process can sync, so an older file never follows a newer one. Instants that
+        came before an edit of their pattern and have no slot yet get it here, by the old pattern.
+        """
+
+    def plan(self, standing: Standing, now: datetime | None = None) -> Planned:
+        """Give the instants that have come their slots and runs, a bounded number of schedules, in one transaction.
+
+        What another process plans at this moment is left to it, and so is what was synced with other entries.
+        """
 
 
 class Runs(Protocol):

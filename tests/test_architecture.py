@@ -29,7 +29,7 @@ ACTS_AT_IMPORT = {
 }
 USED_BY_EVERY_ROW = {"structlog"}
 PURE = {
-    "collections", "dataclasses", "datetime", "decimal", "enum", "fractions", "functools", "hashlib", "itertools",
+    "collections", "cronsim", "dataclasses", "datetime", "decimal", "enum", "fractions", "functools", "hashlib", "itertools",
     "json", "math", "os.path", "re", "string", "sys", "types", "typing", "unicodedata", "zoneinfo",
 }  # fmt: skip
 CLOCKS = {"now", "utcnow", "today"}

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pidispatch.config import Settings, effective_environment, load
+from pidispatch.domain.files.pausewindows import zone_name
 from pidispatch.errors import ConfigurationRefused
 from pidispatch.services.home import Home
 
@@ -48,6 +49,13 @@ def environment() -> dict[str, str]:
 def environment_for_others() -> dict[str, str]:
     """The environment of this process for a program that needs no secret of ours; nothing of the file is in it."""
     return {name: value for name, value in os.environ.items() if name not in ADDRESSES}
+
+
+def host_zone() -> str:
+    """The zone of this host's clock: TZ, else what /etc/localtime links to, else UTC."""
+    named = os.environ.get("TZ", "").removeprefix(":")
+    linked = os.path.realpath("/etc/localtime").partition("/zoneinfo/")[2]
+    return zone_name(named) or zone_name(linked) or "UTC"
 
 
 def read_settings() -> Settings:

@@ -13,8 +13,9 @@ import structlog
 from pidispatch import __version__
 from pidispatch.admit import AdmissionGate
 from pidispatch.app.monitor import Monitor
-from pidispatch.app.places import Addresses, addresses
+from pidispatch.app.places import Addresses, addresses, host_zone
 from pidispatch.app.policy import FilePolicies
+from pidispatch.app.standing import StandingTriggers
 from pidispatch.config import AtSigterm, Settings, without_effect
 from pidispatch.errors import EngineUnavailable
 from pidispatch.execute.cleanup import Cleanup
@@ -47,10 +48,13 @@ from pidispatch.store.endings import PostgresEndings
 from pidispatch.store.hosts import PostgresHosts
 from pidispatch.store.losses import PostgresLosses
 from pidispatch.store.runs import PostgresRuns
+from pidispatch.store.schedules import PostgresSchedules
 from pidispatch.upkeep.leaving import STOP_SECONDS, Leaving
 from pidispatch.upkeep.losses import LostLookers
 from pidispatch.upkeep.orphans import Orphans
 from pidispatch.upkeep.reconciler import Reconciler, beat, watch_deaths
+from pidispatch.upkeep.scheduledruns import ScheduledRuns
+from pidispatch.upkeep.scheduler import Scheduler
 
 log = structlog.get_logger(__name__)
 
@@ -83,6 +87,7 @@ class Adapters:
         self.lost_lookers = LostLookers(self.notes, PostgresLosses(self.database, host=self.host))
         self.reports = PostgresTickets(self.database, timeout=self.settings.job_timeout)
         self.policies = FilePolicies(self.settings)
+        self.triggers = StandingTriggers(self.settings.triggers_file)
         self.open_folder = partial(open_folder, worker_uid=os.geteuid())
 
     def engine_id(self) -> str | None:
@@ -115,6 +120,7 @@ def build_worker(settings: Settings) -> WorkerApp:
     adapters = Adapters(settings, where, database, worker)
     adapters.files.check()
     adapters.policies.load()
+    adapters.triggers.load()
     if idle := without_effect(settings.sources):
         log.warning("settings_without_effect_yet", names=list(idle))
     adapters.lifelines.hold(worker)
@@ -162,6 +168,8 @@ def _joined(adapters: Adapters, installation: str) -> WorkerApp:
         shutdown.at_first(act)
     wake = threading.Event()
     beside.add(lambda stop: reconciler.run(stop, wake), wake=wake)
+    scheduler, planner_wake = _scheduler(adapters, bell), threading.Event()
+    beside.add(lambda stop: scheduler.run(stop, planner_wake), wake=planner_wake)
     beside.add(lambda stop: watch_deaths(adapters.boxes, installation, stop, wake), awaited=False)
     beside.add(lambda stop: beat(adapters.hosts, adapters.worker, stop))
     beside.add(Monitor(adapters.settings, adapters.where).run)
@@ -241,4 +249,17 @@ def _reconciler(adapters: Adapters, installation: str, finisher: Finisher, bell:
         lost_lookers=adapters.lost_lookers,
         sweep=DockerGitBox(adapters.engine, installation=installation).sweep,
         clock=adapters.database.now,
+    )
+
+
+def _scheduler(adapters: Adapters, bell: RedisBell) -> Scheduler:
+    runs = ScheduledRuns(host=adapters.host, open_folder=adapters.open_folder)
+    return Scheduler(
+        host=adapters.host,
+        host_zone=host_zone(),
+        schedules=PostgresSchedules(adapters.database, host=adapters.host, make=runs),
+        triggers=adapters.triggers.current,
+        runs=runs,
+        bell=bell,
+        most_bells=adapters.settings.concurrency + 1,
     )

@@ -9,7 +9,6 @@ NOT_ENFORCED_YET = frozenset(
         "PI_ALLOWED_MODELS",
         "PI_GLOBAL_PI_DIR",
         "PI_SESSIONS_DIR",
-        "PI_TRIGGERS_FILE",
     }
 )
 

@@ -48,7 +48,8 @@ class Claim:
 class NewRun:
     """A run that somebody asked for. `folder` and `task` are bytes: paths and tasks fit no text column.
 
-    A forge's run has no folder and no host of its own. `one_shot` is the key of the trigger that it spends.
+    With a `cause` it is deferred until `not_before`, else due at once. A forge's run has no folder and no host of its
+    own. `one_shot` is the key of the trigger that it spends.
     """
 
     public_id: str
@@ -62,17 +63,19 @@ class NewRun:
     pinned_host: str | None
     mutex: str | None = None
     trigger_type: str = "cli"
+    trigger_id: str | None = None
+    trigger_index: int | None = None
     flow: str | None = None
+    command: str | None = None
     provider: str | None = None
     model: str | None = None
     image: str | None = None
     max_turns: int | None = None
     max_tokens: int | None = None
     priority: int = 0
+    cause: str | None = None
+    not_before: datetime | None = None
     kind: str = "local"
-    trigger_id: str | None = None
-    trigger_index: int | None = None
-    command: str | None = None
     title: bytes | None = None
     body: bytes | None = None
     subject: str | None = None

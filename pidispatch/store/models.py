@@ -24,12 +24,13 @@ from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from pidispatch.domain.run import OCCUPYING, Outcome, Result, State
+from pidispatch.domain.triggers import Missed
 
 TOKEN = "^[a-z][a-z0-9-]{0,63}$"  # noqa: S105 - the grammar of a reason word
 OCCUPYING_SQL = ", ".join(f"'{state}'" for state in OCCUPYING)
 
 
-def one_of(column: str, words: type[State | Outcome | Result] | tuple[str, ...]) -> str:
+def one_of(column: str, words: type[State | Outcome | Result | Missed] | tuple[str, ...]) -> str:
     """SQL that holds when `column` is null or one of the words."""
     listed = ", ".join(f"'{word}'" for word in words)
     return f"{column} IN ({listed})"
@@ -548,6 +549,34 @@ class Delivery(Base):
     received_at: Mapped[datetime] = _now("When it arrived")
 
 
+class Schedule(Base):
+    """A schedule, and how far it is planned."""
+
+    __tablename__ = "schedules"
+    __table_args__ = (
+        CheckConstraint(one_of("missed", Missed), name="schedules_missed"),
+        CheckConstraint("isfinite(next_at) AND isfinite(planned_until)", name="schedules_times_are_finite"),
+        Index("schedules_due", "host", "next_at", postgresql_where=text("removed_at IS NULL")),
+        {"comment": "A schedule of a triggers file, and how far it is planned; locked by whoever plans it"},
+    )
+
+    id: Mapped[str] = mapped_column(primary_key=True, comment="The entry's id")
+    host: Mapped[str] = mapped_column(comment="The host that plans it: its file has the entry")
+    served: Mapped[bool] = mapped_column(comment="Whether that host has its folder")
+    place: Mapped[int] = mapped_column(comment="Its place in the file, from 0; display only")
+    pattern: Mapped[str] = mapped_column(comment="Five fields, or six with seconds first")
+    zone: Mapped[str] = mapped_column(comment="The zone of its wall clock")
+    missed: Mapped[str] = mapped_column(comment="What becomes of missed instants: skip, once or all")
+    revision: Mapped[str] = mapped_column(
+        comment="Hash of the entries of its host's file: who holds other entries leaves it alone"
+    )
+    planned_until: Mapped[datetime] = mapped_column(comment="Every instant up to here has its slot")
+    next_at: Mapped[datetime | None] = mapped_column(comment="The next instant; null when none will come")
+    created_at: Mapped[datetime] = _now("When its entry was first seen")
+    changed_at: Mapped[datetime] = _now("When an edit of its entry last took effect")
+    removed_at: Mapped[datetime | None] = mapped_column(comment="When its entry was gone")
+
+
 class ScheduleSlot(Base):
     """One planned instant of one schedule."""
 
@@ -556,6 +585,9 @@ class ScheduleSlot(Base):
         CheckConstraint(
             one_of("state", ("ran", "deferred", "skipped", "missed")), name="schedule_slots_state"
         ),
+        CheckConstraint(f"reason ~ '{TOKEN}'", name="schedule_slots_reason_is_a_word"),
+        CheckConstraint("(state IN ('ran', 'deferred')) = (run_id IS NOT NULL)", name="schedule_slots_run"),
+        Index("schedule_slots_runs", "run_id", postgresql_where=text("run_id IS NOT NULL")),
         {"comment": "One planned instant of one schedule, and what became of it"},
     )
 

@@ -1,19 +1,21 @@
 """Write a run that somebody asked for: once, however often the same request arrives."""
 
-from dataclasses import fields
+from typing import Any
 
 from sqlalchemy import Connection, text
 
-from pidispatch.domain.run import NewRun
+from pidispatch.domain.run import NewRun, State
 from pidispatch.store.database import Database
 
 KNOWN = text("SELECT EXISTS (SELECT 1 FROM runs WHERE public_id = :public_id)")
 ADD_SCOPE = text('INSERT INTO scopes (key, "limit") VALUES (:key, :limit) ON CONFLICT (key) DO NOTHING')
 ADD_RUN = text("""
 INSERT INTO runs (public_id, kind, target, scope, mutex, pinned_host, trigger_type, trigger_id, trigger_index, flow,
-                  command, provider, model, image, max_turns, max_tokens, priority, subject, one_shot)
+                  command, provider, model, image, max_turns, max_tokens, priority, state, cause, not_before,
+                  subject, one_shot)
 VALUES (:public_id, :kind, :target, :scope, :mutex, :pinned_host, :trigger_type, :trigger_id, :trigger_index, :flow,
-        :command, :provider, :model, :image, :max_turns, :max_tokens, :priority, :subject, :one_shot)
+        :command, :provider, :model, :image, :max_turns, :max_tokens, :priority, :state, :cause, :not_before,
+        :subject, :one_shot)
 ON CONFLICT (public_id) DO NOTHING RETURNING id
 """)
 ADD_PAYLOAD = text("""
@@ -43,8 +45,48 @@ def add_run(connection: Connection, run: NewRun) -> int | None:
     connection.execute(ADD_SCOPE, {"key": run.scope, "limit": None})
     if run.mutex is not None:
         connection.execute(ADD_SCOPE, {"key": run.mutex, "limit": 1})
-    values = {field.name: getattr(run, field.name) for field in fields(run)}
-    run_id: int | None = connection.execute(ADD_RUN, values).scalar_one_or_none()
+    run_id: int | None = connection.execute(ADD_RUN, values_of(run)).scalar_one_or_none()
     if run_id is not None:
-        connection.execute(ADD_PAYLOAD, {**values, "run": run_id})
+        connection.execute(ADD_PAYLOAD, {"run": run_id, **payload_of(run)})
     return run_id
+
+
+def values_of(run: NewRun) -> dict[str, Any]:
+    """What `ADD_RUN` asks for."""
+    return {
+        "public_id": run.public_id,
+        "kind": run.kind,
+        "target": run.target,
+        "scope": run.scope,
+        "mutex": run.mutex,
+        "pinned_host": run.pinned_host,
+        "trigger_type": run.trigger_type,
+        "trigger_id": run.trigger_id,
+        "trigger_index": run.trigger_index,
+        "flow": run.flow,
+        "command": run.command,
+        "provider": run.provider,
+        "model": run.model,
+        "image": run.image,
+        "max_turns": run.max_turns,
+        "max_tokens": run.max_tokens,
+        "priority": run.priority,
+        "state": State.QUEUED if run.cause is None else State.DEFERRED,
+        "cause": run.cause,
+        "not_before": run.not_before,
+        "subject": run.subject,
+        "one_shot": run.one_shot,
+    }
+
+
+def payload_of(run: NewRun) -> dict[str, Any]:
+    """What `ADD_PAYLOAD` asks for besides the run's key."""
+    return {
+        "folder": run.folder,
+        "folder_given": run.folder_given,
+        "task": run.task,
+        "task_bytes": run.task_bytes,
+        "title": run.title,
+        "body": run.body,
+        "event": run.event,
+    }

@@ -11,7 +11,7 @@ from pidispatch.store.database import Database
 from pidispatch.store.models import Base
 from tests.store.builders import a_boxed_run, a_host, value
 
-HEAD = "0004"
+NEWEST = "0004"
 
 
 @pytest.fixture
@@ -23,14 +23,14 @@ def empty(empty_database_url):
 
 def test_an_empty_database_is_behind_and_an_upgrade_makes_it_ok(empty):
     assert schema.state(empty).fit is schema.Fit.BEHIND
-    with pytest.raises(SchemaDiffers, match=f"behind: it is at no revision, this version needs {HEAD}"):
+    with pytest.raises(SchemaDiffers, match=f"behind: it is at no revision, this version needs {NEWEST}"):
         schema.require(empty)
 
     lines = []
     after = schema.upgrade(empty, progress=lines.append)
 
     assert after.fit is schema.Fit.OK
-    assert lines == [f"schema: empty -> {HEAD}"]
+    assert lines == [f"schema: empty -> {NEWEST}"]
     schema.require(empty)
 
 
@@ -39,7 +39,7 @@ def test_a_database_of_a_newer_version_is_refused_with_both_revisions(database):
         connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
 
     assert schema.state(database).fit is schema.Fit.AHEAD
-    with pytest.raises(SchemaDiffers, match=f"ahead: it is at 9999, this version needs {HEAD}"):
+    with pytest.raises(SchemaDiffers, match=f"ahead: it is at 9999, this version needs {NEWEST}"):
         schema.require(database)
     with pytest.raises(SchemaDiffers):
         schema.upgrade(database)

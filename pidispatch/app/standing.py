@@ -1,0 +1,29 @@
+"""Hold the triggers in force: the last good edit of the operator's file."""
+
+from pathlib import Path
+
+from pidispatch.domain.files.triggers import parse_triggers
+from pidispatch.domain.triggers import Triggers
+from pidispatch.files import LiveFile
+
+
+class StandingTriggers:
+    """Without a file nothing starts by itself."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._file = None
+        if path is not None:
+            self._file = LiveFile("triggers", path, lambda content: parse_triggers(content, str(path)))
+
+    def load(self) -> None:
+        """Read the file at the start. Raises ConfigurationRefused."""
+        if self._file is not None:
+            self._file.load()
+
+    def current(self) -> Triggers:
+        return Triggers() if self._file is None else self._file.current()
+
+    @property
+    def problem(self) -> str | None:
+        """What is wrong with the file now, while an earlier edit is in force."""
+        return None if self._file is None else self._file.problem

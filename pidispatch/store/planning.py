@@ -1,0 +1,129 @@
+"""Write the slots of several schedules and the runs they start, with a few statements for all of them."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, DateTime, Text, bindparam, text
+from sqlalchemy.dialects.postgresql import ARRAY
+
+from pidispatch.domain.catchup import MOST_MADE_UP, Slot, SlotState, decide
+from pidispatch.domain.run import NewRun
+from pidispatch.domain.schedule import Timetable
+from pidispatch.domain.standing import Entry
+from pidispatch.domain.triggers import Missed
+from pidispatch.ports import MakeRun
+from pidispatch.store.submissions import ADD_RUN, ADD_SCOPE, payload_of, values_of
+
+CHUNK = 500  # instants of one schedule in one go
+
+# An instant can come twice: the clock was put back, or an entry was removed and written again.
+DECIDED = text("""
+SELECT s.schedule, s.planned_at FROM unnest(:schedules, :instants) AS asked (schedule, planned_at)
+JOIN schedule_slots s USING (schedule, planned_at)
+""").bindparams(
+    bindparam("schedules", type_=ARRAY(Text)), bindparam("instants", type_=ARRAY(DateTime(timezone=True)))
+)
+PREVIOUS = text("""
+SELECT asked.schedule, last.at FROM unnest(:schedules) AS asked (schedule), LATERAL (
+  SELECT coalesce(r.ended_at, r.started_at) AS at FROM schedule_slots s JOIN runs r ON r.id = s.run_id
+  WHERE s.schedule = asked.schedule AND coalesce(r.ended_at, r.started_at) IS NOT NULL
+  ORDER BY s.planned_at DESC LIMIT 1) AS last
+""").bindparams(bindparam("schedules", type_=ARRAY(Text)))
+ADD_PAYLOAD = text("""
+INSERT INTO run_payloads (run_id, folder, folder_given, task, task_bytes, event)
+SELECT id, :folder, :folder_given, :task, :task_bytes, :event FROM runs WHERE public_id = :public_id
+ON CONFLICT (run_id) DO NOTHING
+""")
+ADD_SLOT = text("""
+INSERT INTO schedule_slots (schedule, planned_at, state, reason, run_id, decided_at)
+VALUES (:schedule, :planned_at, :state, :reason, (SELECT id FROM runs WHERE public_id = :run), :now)
+""")
+MOVE = text("UPDATE schedules SET planned_until = :planned_until, next_at = :next_at WHERE id = :id")
+
+
+class Batch:
+    """What one transaction decides. The rows of its schedules are locked by the caller."""
+
+    def __init__(self, connection: Connection, make: MakeRun, now: datetime) -> None:
+        self._connection = connection
+        self._make = make
+        self._now = now
+        self._decided: list[tuple[str, Slot, Entry | None]] = []
+        self._moves: list[dict[str, Any]] = []
+
+    def add(
+        self, schedule: str, timetable: Timetable, since: datetime, entry: Entry, missed: Missed
+    ) -> datetime:
+        """Decide what has come of one schedule later than `since`; returns up to when."""
+        come, following = timetable.come(since, self._now, CHUNK + MOST_MADE_UP)
+        instants = come[:CHUNK]
+        later = come[CHUNK:]
+        for slot in decide(schedule, instants, later=len(later), now=self._now, missed=missed):
+            self._decided.append((schedule, slot, entry))
+        until, upcoming = (instants[-1], later[0]) if later else (self._now, following)
+        self._moves.append({"id": schedule, "planned_until": until, "next_at": upcoming})
+        return until
+
+    def skip(self, schedule: str, slots: Sequence[Slot]) -> None:
+        """Slots that lead to no run."""
+        self._decided += [(schedule, slot, None) for slot in slots]
+
+    def write(self) -> int:
+        """Returns how many runs may start at once."""
+        fresh = self._undecided()
+        previous = self._previous({schedule for schedule, slot, _ in fresh if _starts(slot)})
+        runs: list[NewRun] = []
+        slots: list[dict[str, Any]] = []
+        for schedule, slot, entry in fresh:
+            made = self._make(entry, slot, previous.get(schedule)) if entry and _starts(slot) else None
+            state, reason = slot.state, slot.reason
+            if isinstance(made, NewRun):
+                runs.append(made)
+            elif made is not None:
+                state, reason = SlotState.SKIPPED, made.reason
+            slots.append(
+                {
+                    "schedule": schedule,
+                    "planned_at": slot.planned_at,
+                    "state": state.value,
+                    "reason": reason,
+                    "run": made.public_id if isinstance(made, NewRun) else None,
+                    "now": self._now,
+                }
+            )
+        self._write(runs, slots)
+        return sum(run.cause is None for run in runs)
+
+    def _write(self, runs: Sequence[NewRun], slots: list[dict[str, Any]]) -> None:
+        # In one order, since two batches may bring the same new scopes and would wait for each other.
+        scopes = {run.scope: None for run in runs} | {run.mutex: 1 for run in runs if run.mutex is not None}
+        for statement, several in (
+            (ADD_SCOPE, [{"key": key, "limit": limit} for key, limit in sorted(scopes.items())]),
+            (ADD_RUN, [values_of(run) for run in runs]),
+            (ADD_PAYLOAD, [{"public_id": run.public_id, **payload_of(run)} for run in runs]),
+            (ADD_SLOT, slots),
+            (MOVE, self._moves),
+        ):
+            if several:
+                self._connection.execute(statement, several)
+
+    def _undecided(self) -> list[tuple[str, Slot, Entry | None]]:
+        if not self._decided:
+            return []
+        asked = {
+            "schedules": [schedule for schedule, _, _ in self._decided],
+            "instants": [slot.planned_at for _, slot, _ in self._decided],
+        }
+        known = {(row.schedule, row.planned_at) for row in self._connection.execute(DECIDED, asked)}
+        return [each for each in self._decided if (each[0], each[1].planned_at) not in known]
+
+    def _previous(self, schedules: set[str]) -> dict[str, datetime]:
+        if not schedules:
+            return {}
+        rows = self._connection.execute(PREVIOUS, {"schedules": sorted(schedules)})
+        return {row.schedule: row.at for row in rows}
+
+
+def _starts(slot: Slot) -> bool:
+    return slot.state in {SlotState.RAN, SlotState.DEFERRED}

@@ -1,0 +1,132 @@
+"""Make the run of one instant of a schedule."""
+
+import hashlib
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+from pidispatch.domain.catchup import Slot, SlotState
+from pidispatch.domain.identity import folder_mutex, folder_scope
+from pidispatch.domain.run import NewRun
+from pidispatch.domain.standing import Entry
+from pidispatch.domain.task import cut_task
+from pidispatch.domain.triggers import Cron, Trigger, Work
+from pidispatch.errors import FolderRefused
+from pidispatch.ports import LocalFolder, OpenFolder, Unrunnable
+
+MOST_TURNS = 2**31 - 1  # what the column holds
+LONGEST_ID = 179  # of a schedule in the id of a run
+# What bounds a run or its spending and is not enforced yet: such an entry starts nothing, rather than without its bound.
+BOUNDS_NOT_ENFORCED_YET = (
+    "models",
+    "max_cost_micros",
+    "exclude_tools",
+    "secrets",
+    "skills_dir",
+    "github",
+    "portfolio",
+)
+
+
+class ScheduledRuns:
+    """Implements `ports.MakeRun`, for folders of this host."""
+
+    def __init__(self, *, host: str, open_folder: OpenFolder) -> None:
+        self._host = host
+        self._open_folder = open_folder
+
+    def serves(self, trigger: Trigger) -> bool:
+        """Whether this host has the folder of the entry, and may use it."""
+        return isinstance(self._folder(trigger.work), LocalFolder)
+
+    def __call__(self, entry: Entry, slot: Slot, previous: datetime | None) -> NewRun | Unrunnable:
+        trigger, work = entry.trigger, entry.trigger.work
+        if beyond(work):
+            return Unrunnable("not-enforced-yet")
+        if not all(
+            _storable(word) for word in (work.flow, work.command, work.provider, work.model, work.image)
+        ):
+            return Unrunnable("no-text")
+        folder = self._folder(work)
+        if isinstance(folder, Unrunnable):
+            return folder
+        task = (f"/{work.command}" if work.command is not None else work.task or "").encode(errors="replace")
+        return NewRun(
+            public_id=scheduled_run_id(entry.id, slot.planned_at),
+            folder=folder.path.encode(errors="surrogateescape"),
+            folder_given=_bytes(work.folder),
+            task=cut_task(task),
+            task_bytes=len(task),
+            event=json.dumps(_event(entry, slot, previous, folder.basename), ensure_ascii=True).encode(),
+            scope=folder_scope(work.folder or ""),
+            mutex=folder_mutex(self._host, folder.device, folder.inode),
+            target=f"local:{_printable(folder.basename)}",
+            pinned_host=self._host,
+            trigger_type="cron",
+            trigger_id=_printable(entry.id, 200),
+            trigger_index=trigger.index,
+            flow=work.flow,
+            command=work.command,
+            provider=work.provider,
+            model=work.model,
+            image=work.image,
+            max_turns=None if work.max_turns is None else min(work.max_turns, MOST_TURNS),
+            priority=max(-100, min(work.priority, 100)),
+            cause=slot.reason if slot.state is SlotState.DEFERRED else None,
+            not_before=slot.not_before,
+        )
+
+    def _folder(self, work: Work) -> LocalFolder | Unrunnable:
+        try:
+            return self._open_folder(_bytes(work.folder))
+        except FolderRefused as error:
+            return Unrunnable(error.reason)
+
+
+def beyond(work: Work) -> tuple[str, ...]:
+    """The bounds that the entry asks for and this version does not enforce."""
+    asked = tuple(name for name in BOUNDS_NOT_ENFORCED_YET if getattr(work, name))
+    return (*asked, "backend") if work.backend not in {None, "local"} else asked
+
+
+def scheduled_run_id(schedule: str, instant: datetime) -> str:
+    """As in the reference. The same instant of one schedule is the same run, whoever plans it."""
+    name = schedule
+    if len(schedule) > LONGEST_ID:
+        name = hashlib.sha256(schedule.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"repeat:{name}:{round(instant.timestamp()) * 1000}"
+
+
+def _event(entry: Entry, slot: Slot, previous: datetime | None, basename: str) -> dict[str, Any]:
+    """What /job/event.json holds. The commit is not known yet: git is asked in a box, and planning waits for nothing."""
+    pattern = entry.trigger.on.pattern if isinstance(entry.trigger.on, Cron) else entry.timetable.pattern
+    return {
+        "source": "cron",
+        "trigger": {"id": entry.id, "pattern": pattern},
+        "folder": basename,
+        "sha": None,
+        "scheduledFor": _iso(slot.planned_at),
+        "previousRunAt": None if previous is None else _iso(previous),
+    }
+
+
+def _iso(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _bytes(folder: str | None) -> bytes:
+    """The name of the folder; one that no folder can have becomes one that is not there."""
+    try:
+        return (folder or "").encode(errors="surrogateescape")
+    except UnicodeEncodeError:
+        return b""
+
+
+def _storable(word: str | None) -> bool:
+    """One entry that no column takes would hold up all that are planned with it."""
+    return word is None or not any(char == "\0" or "\ud800" <= char <= "\udfff" for char in word)
+
+
+def _printable(name: str, most: int = 120) -> str:
+    """A name as text that fits a column and a terminal."""
+    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in name)[:most]

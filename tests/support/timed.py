@@ -1,0 +1,61 @@
+"""Schedules for tests: entries as a parser would make them, and folders that need no disk."""
+
+import zlib
+from datetime import timedelta
+
+from pidispatch.domain.standing import standing_of
+from pidispatch.domain.triggers import Cron, Kind, Missed, Trigger, Triggers, Work
+from pidispatch.errors import FolderRefused
+from pidispatch.ports import LocalFolder
+from pidispatch.store.schedules import PostgresSchedules
+from pidispatch.upkeep.scheduledruns import ScheduledRuns
+
+HOST = "h1"
+
+
+def an_entry(name="nightly", pattern="30 2 * * *", tz="UTC", missed=Missed.ONCE, index=0, **work):
+    asked = {"folder": f"/repos/{name}", "flow": "tidy", "task": "Tidy up", **work}
+    return Trigger(index, index + 3, Cron(pattern, tz, missed), Work(Kind.LOCAL, **asked), id=name)
+
+
+def the_file(*entries):
+    return Triggers(tuple(entries))
+
+
+def standing(*entries):
+    return standing_of(the_file(*entries), host_zone="UTC")
+
+
+class Folders:
+    """Any name but those in `missing` is a folder."""
+
+    def __init__(self):
+        self.missing = set()
+
+    def __call__(self, path):
+        name = path.decode()
+        if name in self.missing:
+            raise FolderRefused("local-folder-missing", f"{name} does not exist")
+        return LocalFolder(name, 1, zlib.crc32(path), 1000, 1000, name.rsplit("/", 1)[-1])
+
+
+def the_schedules(database, host=HOST, folders=None):
+    return PostgresSchedules(
+        database, host=host, make=ScheduledRuns(host=host, open_folder=folders or Folders())
+    )
+
+
+def synced(schedules, now, *entries):
+    found = standing(*entries)
+    return schedules.sync(lambda: found, now)
+
+
+def planned(schedules, known, now):
+    """Plan until nothing is due; returns every answer that did something."""
+    answers = []
+    while (answer := schedules.plan(known, now)).due:
+        answers.append(answer)
+    return answers
+
+
+MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
