@@ -1,15 +1,18 @@
 """Admit: look at the next due run, check what needs no lock, then ask for the one transaction."""
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 
 import structlog
 
+from pidispatch.domain import oneshot
 from pidispatch.domain.identity import folder_mutex
 from pidispatch.domain.laps import Laps
 from pidispatch.domain.policy import Policy, Subject
 from pidispatch.domain.run import Claim, Waiting
+from pidispatch.domain.triggers import Disarmed
 from pidispatch.errors import EngineUnavailable, FolderRefused, GatewayUnavailable
 from pidispatch.ports import (
     Admissions,
@@ -61,8 +64,12 @@ class _Try:
         self.laps.lap(gate)
 
 
+def _no_file(_key: str, _run: str) -> Disarmed | None:
+    return None
+
+
 class AdmissionGate:
-    """Implements `ports.Gate`."""
+    """Implements `ports.Gate`. `mark` tells the mark in the file that holds a one-shot back from a run, by both keys."""
 
     def __init__(
         self,
@@ -74,8 +81,10 @@ class AdmissionGate:
         doors: Doors,
         open_folder: OpenFolder,
         notes: Notes,
+        mark: Callable[[str, str], Disarmed | None] = _no_file,
     ) -> None:
         self._host = host
+        self._mark = mark
         self._admissions = admissions
         self._policies = policies
         self._images = images
@@ -145,7 +154,7 @@ class AdmissionGate:
         return checked
 
     def _check(self, tried: _Try) -> Ready | Deferred | Refused:
-        """The wider the reach of a fault, the earlier it is told: image, provider, folder; then the calendar."""
+        """The one-shot; then, the wider a fault's reach the earlier it is told: image, provider, folder, calendar."""
         try:
             return self._check_parts(tried)
         except EngineUnavailable:
@@ -156,6 +165,9 @@ class AdmissionGate:
             return Refused(error.reason, None)
 
     def _check_parts(self, tried: _Try) -> Ready | Deferred | Refused:
+        spent = self._spent(tried)
+        if spent is not None:
+            return spent
         facts = self._images.facts(tried.image)
         tried.passed("image", None if facts is None else facts.image_id)
         if facts is None:
@@ -180,6 +192,21 @@ class AdmissionGate:
             if held_back is not None:
                 return held_back
             return self._ready(tried, subject, folder, facts.image_id, engine_id)
+
+    def _spent(self, tried: _Try) -> Refused | None:
+        """A look before anything is asked of others; the transaction decides between two at once."""
+        run = tried.run
+        if run.one_shot is None:
+            return None
+        mark = self._mark(run.one_shot, run.public_id)
+        if run.spent_by is None and mark is None:
+            return None
+        by = run.spent_by or (None if mark is None else mark.job_id)
+        at = None if mark is None else mark.at
+        tried.passed("one-shot", {"key": run.one_shot, "spent_by": by, "at": at})
+        return Refused(
+            oneshot.SPENT, oneshot.BY_ANOTHER_RUN if run.spent_by is not None else oneshot.BY_A_MARK
+        )
 
     def _calendar(self, tried: _Try, subject: Subject) -> Deferred | Refused | None:
         until = tried.policy.paused_until(subject, tried.run.now)

@@ -6,13 +6,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
+from pidispatch.domain.arrival import Arrival, Arrived, Delivery
 from pidispatch.domain.catchup import Slot
 from pidispatch.domain.limits import Cap
+from pidispatch.domain.oneshot import Spent
 from pidispatch.domain.outcome import Again, End
 from pidispatch.domain.policy import Policy
 from pidispatch.domain.run import AttemptFacts, BoxEnd, Claim, Job, NewRun, Occupant, Waiting
 from pidispatch.domain.sandbox import BoxSpec
 from pidispatch.domain.standing import Entry, Standing
+from pidispatch.domain.triggers import Disarmed, Triggers
 
 
 class Gate(Protocol):
@@ -153,6 +156,48 @@ class Submissions(Protocol):
 
     def submit(self, run: NewRun) -> int | None:
         """Write the run and its payload; None when a run of this public id exists."""
+
+
+class Arrivals(Protocol):
+    """Both write the delivery and its answer together. Raise DatabaseUnavailable."""
+
+    def arrive(self, arrival: Arrival) -> Arrived:
+        """One decision for one subject at a time. Ring for every answer but skipped, duplicate and dropped."""
+
+    def drop(self, delivery: Delivery, reason: str) -> Arrived:
+        """Nothing starts. The same delivery sent again may be decided anew; a duplicate is told as one."""
+
+
+class OneShots(Protocol):
+    """The one-shot triggers that are spent. Raise DatabaseUnavailable."""
+
+    def to_mark(self) -> Sequence[Spent]:
+        """Those whose run got its go and has ended, and whose mark in the file nobody has noted yet."""
+
+    def marked_in(self, place: str) -> Sequence[Spent]:
+        """Those whose mark was written into the file that `place` names."""
+
+    def marked(self, spent: Spent, place: str) -> bool:
+        """Note that the file holds the mark; the first place stays. False when it was armed again meanwhile."""
+
+    def rearm_unmarked(self, spent: Spent, by: str) -> bool:
+        """Somebody deleted the mark: archive and audit. False when it was armed, or spent anew, meanwhile."""
+
+    def rearm(self, key: str, by: str) -> str:
+        """Archive and audit at an operator's word; returns the run that had spent it. Raises CannotRearm."""
+
+
+class TriggersFile(Protocol):
+    """The file of triggers on this host. `place` names it in rows; no path, which would be personal."""
+
+    @property
+    def place(self) -> str: ...
+
+    def current(self) -> Triggers | None:
+        """What it holds now, read anew; None when it cannot be used."""
+
+    def mark(self, key: str, mark: Disarmed | None) -> bool:
+        """Put the mark into the entry of this identity, or take it out. False: no such entry, or not possible now."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,13 @@ from typing import Any
 GATES = (
     "settings", "image", "provider", "folder", "pause-windows", "run-cap", "pause", "slots", "host-capacity", "windows",
 )  # fmt: skip
+ONE_SHOT = "one-shot"
 
 # A refusal or a deferral names its gate by its word. A word that is not here stopped at the first gate that the
 # facts do not tell of.
 _STOPPED_BY = {
     "settings-overlay-invalid": "settings",
+    "once-already-spent": ONE_SHOT,
     "docker-unreachable": "image",
     "job-image-missing": "image",
     "job-image-wrong-arch": "image",
@@ -106,16 +108,21 @@ def gate_lines(facts: Mapping[str, Any] | None) -> list[GateLine]:
     stopped = _stopping_gate(facts, answer)
     word = None if answer is None else " ".join(part for part in (answer.word, answer.detail) if part)
     lines: list[GateLine] = []
-    for gate in GATES:
+    for gate in _ladder(facts):
         lines.extend(_lines_of(gate, facts, stopped, word))
     return lines
+
+
+def _ladder(facts: Mapping[str, Any]) -> tuple[str, ...]:
+    """Few runs spend a one-shot, so its gate is shown only where it stopped one."""
+    return (GATES[0], ONE_SHOT, *GATES[1:]) if ONE_SHOT in (facts.get("gates") or {}) else GATES
 
 
 def _lines_of(
     gate: str, facts: Mapping[str, Any], stopped: str | None, word: str | None
 ) -> Iterator[GateLine]:
-    place = GATES.index(gate)
-    if stopped is not None and place > GATES.index(stopped):
+    ladder = _ladder(facts)
+    if stopped is not None and ladder.index(gate) > ladder.index(stopped):
         yield GateLine(gate, Verdict.NOT_REACHED)
     elif gate == "windows":
         yield from _window_lines(facts, word, refused=gate == stopped)
@@ -150,7 +157,7 @@ def _stopping_gate(facts: Mapping[str, Any], answer: LastAnswer | None) -> str |
     if answer.word in _WINDOW_WORDS and "windows" in facts:
         return "windows"
     named = _STOPPED_BY.get(answer.word or "")
-    if named is not None:
+    if named in _ladder(facts):
         return named
     return next((gate for gate in GATES if not _told(gate, facts)), None)
 

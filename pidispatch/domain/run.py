@@ -48,18 +48,19 @@ class Claim:
 class NewRun:
     """A run that somebody asked for. `folder` and `task` are bytes: paths and tasks fit no text column.
 
-    With a `cause` it is deferred until `not_before`, else due at once.
+    With a `cause` it is deferred until `not_before`, else due at once. A forge's run has no folder and no host of its
+    own. `one_shot` is the key of the trigger that it spends.
     """
 
     public_id: str
-    folder: bytes
-    folder_given: bytes
+    folder: bytes | None
+    folder_given: bytes | None
     task: bytes
     task_bytes: int
     event: bytes
     scope: str
     target: str
-    pinned_host: str
+    pinned_host: str | None
     mutex: str | None = None
     trigger_type: str = "cli"
     trigger_id: str | None = None
@@ -74,11 +75,19 @@ class NewRun:
     priority: int = 0
     cause: str | None = None
     not_before: datetime | None = None
+    kind: str = "local"
+    title: bytes | None = None
+    body: bytes | None = None
+    subject: str | None = None
+    one_shot: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """One run that may be admitted now on this host, as seen before any lock; `now` is Postgres's clock then."""
+    """One run that may be admitted now on this host, as seen before any lock; `now` is Postgres's clock then.
+
+    `one_shot` is the key of the trigger that it spends, and `spent_by` the other run that had spent it by then.
+    """
 
     run_id: int
     public_id: str
@@ -94,6 +103,8 @@ class Waiting:
     attempt: int
     folder_given: bytes
     now: datetime
+    one_shot: str | None = None
+    spent_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,6 +99,15 @@ WHERE v.state = 'settled' AND v.settled > 0
   AND NOT EXISTS (SELECT 1 FROM run_attempts a WHERE a.run_id = r.id AND a.go_at IS NOT NULL) ORDER BY 1""",
     ),
     Invariant(
+        "one-shots",
+        "a one-shot is spent by a run that holds a slot, or that got its go",
+        f"""
+SELECT o.key || ': spent by ' || r.public_id || ', which is ' || r.state || ' and never got its go'
+FROM one_shots o JOIN runs r ON r.id = o.run_id
+WHERE r.state NOT IN ({OCCUPYING_SQL})
+  AND NOT EXISTS (SELECT 1 FROM run_attempts a WHERE a.run_id = r.id AND a.go_at IS NOT NULL) ORDER BY 1""",  # noqa: S608 - fixed words
+    ),
+    Invariant(
         "attempts",
         "a run that holds a slot has a row for its attempt",
         f"""

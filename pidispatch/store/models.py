@@ -83,6 +83,19 @@ class Scope(Base):
     paused_by: Mapped[str | None] = mapped_column(comment="Who paused it: user@host")
 
 
+class Subject(Base):
+    """What runs are about."""
+
+    __tablename__ = "subjects"
+    __table_args__ = ({"comment": "What runs are about: locked by each arrival for it, and by nothing else"},)
+
+    key: Mapped[str] = mapped_column(primary_key=True, comment="A hash of scope, item and lane")
+    scope: Mapped[str] = mapped_column(comment="A folder's scope, or <forge>:<repository>")
+    item: Mapped[str] = mapped_column(comment="#<number>, !<number>, or a hash of the task")
+    lane: Mapped[str] = mapped_column(comment="The flow or command, on a close and of a replica apart")
+    arrived_at: Mapped[datetime] = _now("When something for it arrived last")
+
+
 class Run(Base):
     """A run, from being asked for to its end. Free of personal data by construction."""
 
@@ -128,6 +141,7 @@ class Run(Base):
         Index("runs_ended", text("ended_at DESC"), postgresql_where=text("ended_at IS NOT NULL")),
         Index("runs_created", text("created_at DESC")),
         Index("runs_root", "root_id", postgresql_where=text("root_id IS NOT NULL")),
+        Index("runs_subject", "subject", text("id DESC"), postgresql_where=text("subject IS NOT NULL")),
         {"comment": "A run: what was asked, where it stands, how it ended, what it used. No personal data"},
     )
 
@@ -152,6 +166,10 @@ class Run(Base):
     command: Mapped[str | None] = mapped_column(
         comment="The command line of a command run, without its slash"
     )
+    subject: Mapped[str | None] = mapped_column(
+        ForeignKey("subjects.key"), comment="What it is about; null for a run that is alone"
+    )
+    one_shot: Mapped[str | None] = mapped_column(comment="Key of the one-shot trigger that it spends")
     project: Mapped[str | None] = mapped_column(comment="Id of the project it counted for, set at admission")
     priority: Mapped[int] = mapped_column(
         SmallInteger, server_default=text("0"), comment="A step is worth ten minutes of waiting"
@@ -453,6 +471,8 @@ class OneShot(Base):
 
     __tablename__ = "one_shots"
     __table_args__ = (
+        Index("one_shots_run", "run_id"),
+        Index("one_shots_unmarked", "spent_at", postgresql_where=text("marked_at IS NULL")),
         {"comment": "A spent one-shot trigger; the key is its identity, the index is display only"},
     )
 
@@ -466,6 +486,27 @@ class OneShot(Base):
     run_id: Mapped[int] = mapped_column(ForeignKey("runs.id"), comment="The run that spent it")
     spent_at: Mapped[datetime] = _now("When it was spent")
     marked_at: Mapped[datetime | None] = mapped_column(comment="When the file's mark was written")
+    marked_in: Mapped[str | None] = mapped_column(
+        comment="Where: <host>:<hash of the file's path>; only there a mark that is gone means anything"
+    )
+
+
+class RearmedOneShot(Base):
+    """A one-shot trigger that was spent once and may fire again."""
+
+    __tablename__ = "rearmed_one_shots"
+    __table_args__ = (
+        Index("rearmed_one_shots_key", "key"),
+        {"comment": "What one_shots held before the trigger was armed again"},
+    )
+
+    id: Mapped[int] = _key("Surrogate key")
+    key: Mapped[str] = mapped_column(comment="The key it had in one_shots")
+    run_id: Mapped[int] = mapped_column(ForeignKey("runs.id"), comment="The run that had spent it")
+    spent_at: Mapped[datetime] = mapped_column(comment="When it had been spent")
+    marked_at: Mapped[datetime | None] = mapped_column(comment="When the file's mark had been written")
+    rearmed_at: Mapped[datetime] = _now("When it was armed again")
+    rearmed_by: Mapped[str] = mapped_column(comment="Who did it: user@host, or the file")
 
 
 class Delivery(Base):
@@ -476,6 +517,13 @@ class Delivery(Base):
         UniqueConstraint("source", "delivery_id", name="deliveries_identity"),
         Index("deliveries_body", "source", "body_hash", "received_at"),
         Index("deliveries_received", text("received_at DESC")),
+        Index("deliveries_run", "run_id", postgresql_where=text("run_id IS NOT NULL")),
+        Index(
+            "deliveries_occurrence",
+            "subject",
+            "occurrence",
+            postgresql_where=text("occurrence IS NOT NULL"),
+        ),
         {"comment": "One event and what was decided of it, dropped ones too"},
     )
 
@@ -491,6 +539,13 @@ class Delivery(Base):
     decision: Mapped[str] = mapped_column(comment="What was decided of it")
     reason: Mapped[str | None] = mapped_column(comment="Why, as a word")
     run_id: Mapped[int | None] = mapped_column(ForeignKey("runs.id"), comment="The run it led to")
+    subject: Mapped[str | None] = mapped_column(ForeignKey("subjects.key"), comment="What it is about")
+    occurrence: Mapped[str | None] = mapped_column(
+        comment="What happened, the same from every source that tells it"
+    )
+    repeats: Mapped[int] = mapped_column(
+        server_default=text("0"), comment="How often it was delivered again under the same id"
+    )
     received_at: Mapped[datetime] = _now("When it arrived")
 
 

@@ -105,6 +105,11 @@ DONE = "(SELECT id FROM runs WHERE outcome = 'completed')"
             "{ended} never got its go and is charged",
         ),
         (
+            "INSERT INTO one_shots (key, run_id) SELECT 'once', id FROM runs WHERE outcome = 'policy'",
+            "one-shots",
+            "which is ended and never got its go",
+        ),
+        (
             f"DELETE FROM run_attempts WHERE run_id = {LIVE}",
             "attempts",
             "{live} is admitted in attempt 1, which has no row",
