@@ -150,6 +150,7 @@ class Site:
             doors=self.doors,
             files=self.files,
             open_folder=self.open_folder,
+            head_commit=HEAD,
             cleanup=cleanup,
             limits=BoxLimits(1 << 30, 1.0, 60),
             hands=self.hands,
@@ -163,6 +164,7 @@ class Site:
             boxes=self.boxes,
             watch=self.boxes,
             doors=self.doors,
+            chains=CHAINS,
             cleanup=cleanup,
             clock=self.now,
         )

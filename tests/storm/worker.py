@@ -106,6 +106,7 @@ class StormWorker:
             doors=doors,
             files=files,
             open_folder=open_folder,
+            head_commit=HEAD,
             cleanup=cleanup,
             limits=BoxLimits(1 << 30, 1.0, 600),
             hands=hands,
@@ -119,6 +120,7 @@ class StormWorker:
             boxes=self.boxes,
             watch=self.boxes,
             doors=doors,
+            chains=CHAINS,
             cleanup=cleanup,
             clock=database.now,
         )
