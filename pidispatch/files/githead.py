@@ -41,7 +41,7 @@ def _resolved(repository: int) -> str | None:
 
 def _reference(repository: int, name: bytes) -> bytes | None:
     *parents, last = name.split(b"/")
-    if {b".", b".."}.intersection(parents, [last]):
+    if not {b".", b".."}.isdisjoint((*parents, last)):
         return b""
     try:
         with ExitStack() as opened:
