@@ -148,7 +148,7 @@ def run_detail(database: Database, run_id: int) -> RunDetail:
     with database.transaction() as connection:
         run = read_run(connection, run_id)
         payload = connection.execute(PAYLOAD, asked).one_or_none()
-        *place, kept = connection.execute(CHAIN, asked).one()
+        chain = connection.execute(CHAIN, asked).one()
         telling = connection.execute(TELLING, asked).one()
         return RunDetail(
             run=run,
@@ -156,10 +156,16 @@ def run_detail(database: Database, run_id: int) -> RunDetail:
             usage=[UsageRecord(*row) for row in connection.execute(USAGE, asked)],
             reservations=[ReservationRecord(*row) for row in connection.execute(RESERVATIONS, asked)],
             payload=None if payload is None else _payload(*payload),
-            chain=ChainRecord(*place, answers_in(kept)),
+            chain=_chain(*chain),
             admission=telling.admission,
             reported=telling.reported,
         )
+
+
+def _chain(
+    depth: int, parent: str | None, root: str | None, refused: int | None, kept: object
+) -> ChainRecord:
+    return ChainRecord(depth, parent, root, refused, answers_in(kept))
 
 
 def _payload(folder: bytes | None, *rest: Any) -> PayloadRecord:
