@@ -137,9 +137,9 @@ class RunDetail:
     usage: Sequence[UsageRecord]
     reservations: Sequence[ReservationRecord]
     payload: PayloadRecord | None
-    chain: ChainRecord
     admission: dict[str, Any] | None
     reported: dict[str, Any] | None
+    chain: ChainRecord
 
 
 def run_detail(database: Database, run_id: int) -> RunDetail:
@@ -156,9 +156,9 @@ def run_detail(database: Database, run_id: int) -> RunDetail:
             usage=[UsageRecord(*row) for row in connection.execute(USAGE, asked)],
             reservations=[ReservationRecord(*row) for row in connection.execute(RESERVATIONS, asked)],
             payload=None if payload is None else _payload(*payload),
-            chain=_chain(*chain),
             admission=telling.admission,
             reported=telling.reported,
+            chain=_chain(*chain),
         )
 
 
