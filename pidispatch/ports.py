@@ -8,8 +8,10 @@ from typing import Any, Protocol
 
 from pidispatch.domain.arrival import Arrival, Arrived, Delivery
 from pidispatch.domain.catchup import Slot
+from pidispatch.domain.chaintree import Harvest
 from pidispatch.domain.limits import Cap
 from pidispatch.domain.oneshot import Spent
+from pidispatch.domain.outbox import Letter
 from pidispatch.domain.outcome import Again, End
 from pidispatch.domain.policy import Policy
 from pidispatch.domain.run import AttemptFacts, BoxEnd, Claim, Job, NewRun, Occupant, Waiting
@@ -141,11 +143,53 @@ class HostFiles(Protocol):
     def prepare(self, name: str, files: Mapping[str, bytes], *, uid: int, gid: int) -> JobPaths:
         """Lay out `files` (relative path to content). Raises DiskFull, BoxFault."""
 
+    def outbox(self, name: str) -> str:
+        """The host directory that the box has as its outbox, whether it exists or not."""
+
     def remove(self, name: str) -> None:
         """Remove them, whatever the job made of its outbox; only after the container is gone. Idempotent."""
 
     def leftovers(self) -> Sequence[str]:
         """Names of the boxes that have files here."""
+
+
+ReadOutbox = Callable[[str], Sequence[Letter]]
+"""The requests that the box of this name left, in order, in bounded time and memory. Never raises."""
+
+HeadCommit = Callable[[str], str | None]
+"""The commit that a folder's HEAD names, read from its files; None when they do not say. Never raises."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChainParent:
+    """What a run hands down: `commit` is what its folder's HEAD named before its agent started."""
+
+    kind: str
+    public_id: str
+    depth: int
+    folder: bytes | None
+    image: str | None
+    commit: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ChainAnswer:
+    """What became of one request: the public id of its run, or the word it was refused with, and a second word."""
+
+    request: str
+    run: str | None
+    refused: str | None
+    why: str | None
+
+
+class Chains(Protocol):
+    """Both raise DatabaseUnavailable."""
+
+    def parent(self, run_id: int) -> ChainParent:
+        """What the children of this run would inherit."""
+
+    def answers(self, run_id: int) -> Sequence[ChainAnswer]:
+        """What became of the requests of a run that has ended, of at most 100 of them."""
 
 
 class Submissions(Protocol):
@@ -247,8 +291,11 @@ class Runs(Protocol):
     def preparing(self, claim: Claim) -> Job:
         """Admitted to preparing; returns what the attempt needs."""
 
-    def boxed(self, claim: Claim, *, container_id: str, name: str) -> Claim:
-        """Preparing to running, with the container recorded: only from here on can it get its go."""
+    def boxed(self, claim: Claim, *, container_id: str, name: str, commit_before: str | None = None) -> Claim:
+        """Preparing to running, with the container recorded: only from here on can it get its go.
+
+        `commit_before` is what the folder's HEAD named while no agent could write there.
+        """
 
     def stopping(self, claim: Claim, *, reason: str) -> Claim:
         """Running to stopping: asked to stop, not proven gone."""
@@ -276,8 +323,11 @@ class Occupants(Protocol):
 class Endings(Protocol):
     """The last transaction of an attempt. Raises StaleEpoch, DatabaseUnavailable."""
 
-    def end(self, claim: Claim, verdict: End, box: BoxEnd) -> bool:
-        """Write the terminal record, settle or give back, free the slot: together. False while a call is open."""
+    def end(self, claim: Claim, verdict: End, box: BoxEnd, *, harvest: Harvest | None = None) -> bool:
+        """Write the terminal record, settle or give back, free the slot: together. False while a call is open.
+
+        The children in `harvest` are queued with it, or not at all.
+        """
 
     def again(self, claim: Claim, verdict: Again, box: BoxEnd) -> bool:
         """Queue the run for another attempt and free its slot. False while a call is open."""
@@ -434,6 +484,11 @@ class GitBox(Protocol):
 
     def diff(self, folder: str, *, since: str, uid: int, gid: int, image: str) -> bytes:
         """The change of the work tree against commit `since`, bounded. Raises as `state`."""
+
+    def skills(
+        self, folder: str, *, commit: str, flows: Sequence[str], uid: int, gid: int, image: str
+    ) -> Mapping[str, bytes]:
+        """The SKILL.md of each flow that has one at `commit`, proven by its hash: the folder cannot lie here."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,6 +124,8 @@ class Settings(BaseSettings):
     scheduler_stall_max: Count = Field(2, alias="PI_SCHEDULER_STALL_MAX")
     chain_depth_max: NonNegative = Field(1, alias="PI_CHAIN_DEPTH_MAX")
     chain_max_per_job: NonNegative = Field(2, alias="PI_CHAIN_MAX_PER_JOB")
+    chain_tree_runs: Positive | None = Field(None, alias="PIDISPATCH_CHAIN_TREE_RUNS")
+    chain_tree_micros: Dollars = Field(None, alias="PIDISPATCH_CHAIN_TREE_USD")
     dispatch_run_per_hour: NonNegative = Field(3, alias="PI_DISPATCH_RUN_PER_HOUR")
     dispatch_run_roots: Paths = Field((), alias="PI_DISPATCH_RUN_ROOTS")  # empty: no folder passes
 

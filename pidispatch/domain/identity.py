@@ -31,6 +31,12 @@ def requeued_run_id(old: str, earlier: int, task: bytes | None = None) -> str:
     return "local-" + hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
 
 
+def chained_run_id(parent: str, flow: str, task: bytes) -> str:
+    """The id of a run that `parent` asked for in its outbox: no time in it, so that collecting twice makes no second."""
+    parts = [parent.encode(), flow.encode(), task]
+    return "chain-" + hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
+
+
 def folder_scope(folder: str) -> str:
     """The scope of a folder by its written path: absolute, NFC, links not followed. A hash: paths are personal."""
     lexical = os.path.abspath(unicodedata.normalize("NFC", folder.strip()))  # noqa: PTH100 - links stay

@@ -255,6 +255,9 @@ class Run(Base):
     chain_refused: Mapped[int | None] = mapped_column(
         SmallInteger, comment="Requests in its outbox that were refused"
     )
+    chain_answers: Mapped[list[dict[str, str]] | None] = mapped_column(
+        JSONB, comment="What became of each request in its outbox: a run, or a word"
+    )
     replica: Mapped[int | None] = mapped_column(SmallInteger, comment="Which of its replicas it is, from 1")
     replicas: Mapped[int | None] = mapped_column(SmallInteger, comment="How many there are")
 
@@ -315,6 +318,7 @@ class RunAttempt(Base):
     )
     container_id: Mapped[str | None] = mapped_column(unique=True, comment="The engine's id of its container")
     image_id: Mapped[str | None] = mapped_column(comment="The engine's id of its image")
+    commit_before: Mapped[str | None] = mapped_column(comment="The folder's commit before its agent started")
     admitted_at: Mapped[datetime] = _now("When it was admitted")
     boxed_at: Mapped[datetime | None] = mapped_column(comment="When its container had been created")
     go_at: Mapped[datetime | None] = mapped_column(comment="When its box got its go: from here it is charged")
