@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+from pidispatch.domain.triggers import WaitAfter, WaitProfile
+
 
 class State(StrEnum):
     QUEUED = "queued"
@@ -46,7 +48,10 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class NewRun:
-    """A run that somebody asked for. `folder` and `task` are bytes: paths and tasks fit no text column."""
+    """A run that somebody asked for. `folder` and `task` are bytes: paths and tasks fit no text column.
+
+    One with `wait_for` is held until all of it is met; of those with one `wait_key` only one runs.
+    """
 
     public_id: str
     folder: bytes
@@ -66,6 +71,8 @@ class NewRun:
     max_turns: int | None = None
     max_tokens: int | None = None
     priority: int = 0
+    wait_for: tuple[WaitAfter | WaitProfile, ...] = ()
+    wait_key: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

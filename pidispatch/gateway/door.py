@@ -85,7 +85,9 @@ class Door:
         if isinstance(asked.get("attempt"), bool) or asked.get("attempt") != attempt:
             wire.answer(403, {"go": False, "reason": "stale-attempt"})
             return
-        if wire.left():  # while this process was stopped, say: a go that nobody hears would be spent for nothing
+        if (
+            wire.left()
+        ):  # while this process was stopped, say: a go that nobody hears would be spent for nothing
             return
         try:
             given = self._tickets.give_go(run_id, attempt, container)

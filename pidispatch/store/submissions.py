@@ -4,6 +4,7 @@ from sqlalchemy import text
 
 from pidispatch.domain.run import NewRun
 from pidispatch.store.database import Database
+from pidispatch.store.waits import add_wait
 
 KNOWN = text("SELECT EXISTS (SELECT 1 FROM runs WHERE public_id = :public_id)")
 ADD_SCOPE = text('INSERT INTO scopes (key, "limit") VALUES (:key, :limit) ON CONFLICT (key) DO NOTHING')
@@ -66,4 +67,6 @@ class PostgresSubmissions:
                         "event": run.event,
                     },
                 )
+                if run.wait_for:
+                    add_wait(connection, run_id, run)
         return run_id

@@ -21,14 +21,14 @@ def empty(empty_database_url):
 
 def test_an_empty_database_is_behind_and_an_upgrade_makes_it_ok(empty):
     assert schema.state(empty).fit is schema.Fit.BEHIND
-    with pytest.raises(SchemaDiffers, match="behind: it is at no revision, this version needs 0002"):
+    with pytest.raises(SchemaDiffers, match="behind: it is at no revision, this version needs 0006"):
         schema.require(empty)
 
     lines = []
     after = schema.upgrade(empty, progress=lines.append)
 
     assert after.fit is schema.Fit.OK
-    assert lines == ["schema: empty -> 0002"]
+    assert lines == ["schema: empty -> 0006"]
     schema.require(empty)
 
 
@@ -37,7 +37,7 @@ def test_a_database_of_a_newer_version_is_refused_with_both_revisions(database):
         connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
 
     assert schema.state(database).fit is schema.Fit.AHEAD
-    with pytest.raises(SchemaDiffers, match="ahead: it is at 9999, this version needs 0002"):
+    with pytest.raises(SchemaDiffers, match="ahead: it is at 9999, this version needs 0006"):
         schema.require(database)
     with pytest.raises(SchemaDiffers):
         schema.upgrade(database)
