@@ -15,6 +15,7 @@ from pidispatch.admit import AdmissionGate
 from pidispatch.app.monitor import Monitor
 from pidispatch.app.places import Addresses, addresses
 from pidispatch.app.policy import FilePolicies
+from pidispatch.app.waiting import wait_keeper
 from pidispatch.config import AtSigterm, Settings, without_effect
 from pidispatch.errors import EngineUnavailable
 from pidispatch.execute.cleanup import Cleanup
@@ -155,6 +156,10 @@ def _joined(adapters: Adapters, installation: str) -> WorkerApp:
     beside.add(lambda stop: reconciler.run(stop, wake), wake=wake)
     beside.add(lambda stop: watch_deaths(adapters.boxes, installation, stop, wake), awaited=False)
     beside.add(lambda stop: beat(adapters.hosts, adapters.worker, stop))
+    keeper = wait_keeper(
+        adapters.settings, adapters.database, host=adapters.host, worker=adapters.worker, bell=bell
+    )
+    beside.add(keeper.run, wake=keeper.wake)
     beside.add(Monitor(adapters.settings, adapters.where).run)
     beside.at_end(lambda: adapters.hosts.leave(adapters.worker))
     return WorkerApp(

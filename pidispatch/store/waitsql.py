@@ -31,7 +31,8 @@ NEXT = text(f"""
 SELECT extract(epoch FROM min(w.next_check_at) - clock_timestamp())::float8 {WAITERS}
 """)  # noqa: S608 - fixed words
 CHECKING = text("""
-SELECT count(*) FROM run_waits WHERE next_check_at IS NOT NULL AND asking AND lease_until > clock_timestamp()
+SELECT count(*) FROM run_waits w JOIN runs r ON r.id = w.run_id
+WHERE w.next_check_at IS NOT NULL AND w.asking AND w.lease_until > clock_timestamp() AND r.state = 'held'
 """)
 TURN = text("SELECT pg_advisory_xact_lock(hashtextextended('pidispatch wait ' || :what, 0))")
 MARK = text(f"""
