@@ -39,6 +39,11 @@ SELECT folder, task_bytes, coalesce(length(task), 0) AS task_kept_bytes, coalesc
        expires_at
 FROM run_payloads WHERE run_id = :id
 """)
+WAIT = text("""
+SELECT w.conditions, w.checks, w.faults, w.last_profile, w.last_answer, w.last_at, w.held_since, w.next_check_at,
+       w.let_go_at, s.public_id AS superseded_by
+FROM run_waits w LEFT JOIN runs s ON s.id = w.superseded_by WHERE w.run_id = :id
+""")
 TELLING = text("SELECT admission, reported FROM runs WHERE id = :id")
 
 
@@ -108,6 +113,25 @@ class PayloadRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class WaitRecord:
+    """What the run waits or waited for before it might start: `conditions` as `[{"after": …}, {"profile": …}]`.
+
+    `faults` are those in a row; `superseded_by` is the run that does its work (a public id).
+    """
+
+    conditions: list[Any]
+    checks: int
+    faults: int
+    last_profile: str | None
+    last_answer: str | None
+    last_at: datetime | None
+    held_since: datetime | None
+    next_check_at: datetime | None
+    let_go_at: datetime | None
+    superseded_by: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class RunDetail:
     """`admission` holds the facts of the last decision, `reported` what the box said of itself (never money)."""
 
@@ -118,6 +142,7 @@ class RunDetail:
     payload: PayloadRecord | None
     admission: dict[str, Any] | None
     reported: dict[str, Any] | None
+    wait: WaitRecord | None
 
 
 def run_detail(database: Database, run_id: int) -> RunDetail:
@@ -126,6 +151,7 @@ def run_detail(database: Database, run_id: int) -> RunDetail:
     with database.transaction() as connection:
         run = read_run(connection, run_id)
         payload = connection.execute(PAYLOAD, asked).one_or_none()
+        wait = connection.execute(WAIT, asked).one_or_none()
         telling = connection.execute(TELLING, asked).one()
         return RunDetail(
             run=run,
@@ -135,6 +161,7 @@ def run_detail(database: Database, run_id: int) -> RunDetail:
             payload=None if payload is None else _payload(*payload),
             admission=telling.admission,
             reported=telling.reported,
+            wait=None if wait is None else WaitRecord(*wait),
         )
 
 

@@ -7,6 +7,7 @@ from typing import Any, assert_never
 from sqlalchemy import Connection
 
 from pidispatch.domain.run import NewRun
+from pidispatch.domain.triggers import WaitAfter
 from pidispatch.domain.waiting import (
     CAUSE,
     SUPERSEDED,
@@ -31,7 +32,8 @@ def add_wait(connection: Connection, run_id: int, run: NewRun) -> None:
     """The run was written in this transaction and nobody has seen it: from its first moment it is held."""
     conditions = written(run.wait_for)
     connection.execute(waitsql.ADD, {"run": run_id, "conditions": conditions, "key": run.wait_key})
-    connection.execute(waitsql.HELD, {"run": run_id, "cause": CAUSE})
+    until = max((each.instant for each in run.wait_for if isinstance(each, WaitAfter)), default=None)
+    connection.execute(waitsql.HELD, {"run": run_id, "cause": CAUSE, "until": until})
 
 
 def end_wait(connection: Connection, run_id: int) -> None:

@@ -11,8 +11,9 @@ ADD = text("""
 INSERT INTO run_waits (run_id, conditions, key) VALUES (:run, :conditions, :key)
 """).bindparams(bindparam("conditions", type_=JSONB), bindparam("key", type_=Text))
 HELD = text("""
-UPDATE runs SET state = 'held', cause = :cause, not_before = now(), state_since = clock_timestamp() WHERE id = :run
-""")
+UPDATE runs SET state = 'held', cause = :cause, not_before = coalesce(:until, now()), state_since = clock_timestamp()
+WHERE id = :run
+""").bindparams(bindparam("until", type_=DateTime(timezone=True)))
 # Whatever an operator holds back is not asked after either.
 WAITERS = """
 FROM run_waits w JOIN runs r ON r.id = w.run_id JOIN scopes s ON s.key = r.scope
