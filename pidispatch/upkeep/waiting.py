@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, wait
+from functools import partial
 from typing import assert_never
 
 import structlog
@@ -89,6 +90,16 @@ class WaitKeeper:
 
     def look(self) -> float:
         """One pass over what is due; returns the seconds to sleep. Checks go on in threads of their own."""
+        until = self._waits.seconds_to_next()
+        if until is not None and until <= 0:
+            self._take_due()
+            until = self._waits.seconds_to_next()
+        if until is None:
+            return PERIOD
+        self._tell_late(-until)
+        return min(PERIOD, until) if until > 0 else PERIOD
+
+    def _take_due(self) -> None:
         for _ in range(LOOKS):
             held = self._waits.claim(asking=False, slots=0)
             if held is None:
@@ -99,12 +110,7 @@ class WaitKeeper:
             held = self._waits.claim(asking=True, slots=self._slots)
             if held is None:
                 break
-            self._busy.add(self._pool.submit(lambda run=held: self._check(run)))  # type: ignore[misc]
-        until = self._waits.seconds_to_next()
-        if until is None:
-            return PERIOD
-        self._tell_late(-until)
-        return min(PERIOD, until) if until > 0 else PERIOD
+            self._busy.add(self._pool.submit(partial(self._check, held)))
 
     def settled(self, seconds: float) -> bool:
         """Whether every check that was begun has ended within so long."""
