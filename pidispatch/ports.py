@@ -18,6 +18,7 @@ from pidispatch.domain.run import AttemptFacts, BoxEnd, Claim, Job, NewRun, Occu
 from pidispatch.domain.sandbox import BoxSpec
 from pidispatch.domain.standing import Entry, Standing
 from pidispatch.domain.triggers import Disarmed, Triggers
+from pidispatch.domain.waiting import HeldRun, Step
 
 
 class Gate(Protocol):
@@ -283,6 +284,46 @@ class Schedules(Protocol):
 
         What another process plans at this moment is left to it, and so is what was synced with other entries.
         """
+
+
+class Waits(Protocol):
+    """The runs that are held for something named. Raises DatabaseUnavailable."""
+
+    def claim(self, *, asking: bool, slots: int) -> HeldRun | None:
+        """Take a due one for a look, for as long as a look may last; whoever dies with it loses it then.
+
+        With `asking` one whose programs are to be asked, while fewer than `slots` are being asked anywhere.
+        """
+
+    def settle(self, held: HeldRun, step: Step) -> Step | None:
+        """Write what was decided; returns what was written, None when the claim is stale and nothing was.
+
+        A start is written as superseded when another run of its key has been let go meanwhile.
+        """
+
+    def seconds_to_next(self) -> float | None:
+        """Until one is due that nobody looks at; negative when it has been for a while. None: there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckEnd:
+    """How a check program ended: `exit_code` None when it was killed, or never ran (`problem` says why).
+
+    `broken_off` when it was us who could not wait; `output_bytes` are counted, never kept.
+    """
+
+    exit_code: int | None
+    output_bytes: int = 0
+    problem: str | None = None
+    broken_off: bool = False
+
+
+class WaitChecks(Protocol):
+    def ask(self, program: str, target: str) -> CheckEnd:
+        """Run `program` with the target as its only argument, bounded in time; what it started is ended too."""
+
+    def break_off(self) -> None:
+        """End every program that runs now, and let none begin."""
 
 
 class Runs(Protocol):

@@ -23,7 +23,7 @@ from pidispatch.store import history, rundetail, standing
 from pidispatch.store.budget import BudgetRecord, BudgetWindow
 from pidispatch.store.database import Database
 from pidispatch.store.history import NoSuchRun, RunRecord
-from pidispatch.store.rundetail import AttemptRecord, RunDetail
+from pidispatch.store.rundetail import AttemptRecord, RunDetail, WaitRecord
 from pidispatch.store.standing import HostRecord, QueueStatus
 from pidispatch.store.surroundings import surroundings
 
@@ -39,6 +39,7 @@ __all__ = [
     "RunDetail",
     "RunRecord",
     "State",
+    "WaitRecord",
     "budget",
     "detail",
     "explain",
@@ -56,13 +57,17 @@ class PolicyUnreadable(PidispatchError):
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why a run started, waits or was refused. `waits_for` is None for a run that does not wait."""
+    """Why a run started, waits or was refused. `waits_for` is None for a run that does not wait.
+
+    `wait` is what had to be true before anybody looked at it, None for most runs.
+    """
 
     run: RunRecord
     answer: LastAnswer | None
     gates: Sequence[GateLine]
     waits_for: WaitsFor | None
     attempts: Sequence[AttemptRecord]
+    wait: WaitRecord | None
 
 
 def runs(settings: Settings, *, limit: int, state: State | None = None) -> Sequence[RunRecord]:
@@ -85,7 +90,8 @@ def explain(settings: Settings, name: str) -> Explanation:
         if run.state in WAITING:
             waiter = Waiter(run.state, run.cause, run.until, run.place)
             waits = waits_for(waiter, surroundings(database, run.id))
-    return Explanation(run, last_answer(found.admission), gate_lines(found.admission), waits, found.attempts)
+    answer, gates = last_answer(found.admission), gate_lines(found.admission)
+    return Explanation(run, answer, gates, waits, found.attempts, found.wait)
 
 
 def budget(settings: Settings) -> BudgetRecord:

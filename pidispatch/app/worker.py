@@ -16,6 +16,7 @@ from pidispatch.app.monitor import Monitor
 from pidispatch.app.places import Addresses, addresses, host_zone
 from pidispatch.app.policy import FilePolicies
 from pidispatch.app.standing import StandingTriggers
+from pidispatch.app.waiting import wait_keeper
 from pidispatch.config import AtSigterm, Settings, without_effect
 from pidispatch.errors import EngineUnavailable
 from pidispatch.execute.chain import ChainCollector, ChainLimits
@@ -177,6 +178,10 @@ def _joined(adapters: Adapters, installation: str) -> WorkerApp:
     beside.add(lambda stop: scheduler.run(stop, planner_wake), wake=planner_wake)
     beside.add(lambda stop: watch_deaths(adapters.boxes, installation, stop, wake), awaited=False)
     beside.add(lambda stop: beat(adapters.hosts, adapters.worker, stop))
+    keeper = wait_keeper(
+        adapters.settings, adapters.database, host=adapters.host, worker=adapters.worker, bell=bell
+    )
+    beside.add(keeper.run, wake=keeper.wake)
     beside.add(Monitor(adapters.settings, adapters.where).run)
     beside.at_end(lambda: adapters.hosts.leave(adapters.worker))
     return WorkerApp(

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+from pidispatch.domain.triggers import WaitAfter, WaitProfile
+
 
 class State(StrEnum):
     QUEUED = "queued"
@@ -49,7 +51,8 @@ class NewRun:
     """A run that somebody asked for. `folder` and `task` are bytes: paths and tasks fit no text column.
 
     With a `cause` it is deferred until `not_before`, else due at once. A forge's run has no folder and no host of its
-    own. `one_shot` is the key of the trigger that it spends.
+    own. `one_shot` is the key of the trigger that it spends. One with `wait_for` is held until all of it is met; of
+    those with one `wait_key` only one runs.
     """
 
     public_id: str
@@ -80,6 +83,8 @@ class NewRun:
     body: bytes | None = None
     subject: str | None = None
     one_shot: str | None = None
+    wait_for: tuple[WaitAfter | WaitProfile, ...] = ()
+    wait_key: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from pidispatch.store.database import Database
 from pidispatch.store.endings import SUM_USAGE
 from pidispatch.store.ledger import close, expire_payload
 from pidispatch.store.runs import REQUEST_STOP
+from pidispatch.store.waits import end_wait
 
 # Admission passes over a row that is locked here; a row that it holds itself is waited for, and found admitted.
 LOCK = text("SELECT public_id, state, host FROM runs WHERE id = :id FOR NO KEY UPDATE")
@@ -82,4 +83,5 @@ def end_waiting(connection: Connection, run_id: int, reason: str) -> None:
     close(connection, run_id)
     connection.execute(SUM_USAGE, {"id": run_id})
     connection.execute(END_WAITING, {"id": run_id, "reason": reason})
+    end_wait(connection, run_id)
     expire_payload(connection, run_id)

@@ -122,6 +122,17 @@ WHERE r.state IN ({OCCUPYING_SQL})
 SELECT r.public_id || ' has ended and its task is kept for ever' FROM run_payloads p JOIN runs r ON r.id = p.run_id
 WHERE p.expires_at IS NULL AND r.state = 'ended' ORDER BY 1""",
     ),
+    Invariant(
+        "waits",
+        "every held run is looked at again, and no other is",
+        """
+SELECT r.public_id || ' is held and nobody will look at it' FROM runs r
+WHERE r.state = 'held' AND NOT EXISTS (
+  SELECT 1 FROM run_waits w WHERE w.run_id = r.id AND w.next_check_at IS NOT NULL)
+UNION ALL
+SELECT r.public_id || ' is ' || r.state || ' and its wait goes on' FROM run_waits w JOIN runs r ON r.id = w.run_id
+WHERE w.next_check_at IS NOT NULL AND r.state <> 'held' ORDER BY 1""",
+    ),
 )
 
 

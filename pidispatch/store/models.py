@@ -292,6 +292,65 @@ class RunPayload(Base):
     )
 
 
+class RunWait(Base):
+    """What a run waits for before it may start, and how the asking went."""
+
+    __tablename__ = "run_waits"
+    __table_args__ = (
+        CheckConstraint("jsonb_typeof(conditions) = 'array'", name="run_waits_conditions_listed"),
+        CheckConstraint("length(key) BETWEEN 1 AND 500", name="run_waits_key_length"),
+        CheckConstraint("checks >= 0 AND faults BETWEEN 0 AND checks", name="run_waits_counts"),
+        CheckConstraint(
+            one_of("last_answer", ("go", "not-yet", "never", "fault")), name="run_waits_last_answer"
+        ),
+        CheckConstraint("(lease_until IS NULL) = (lease_by IS NULL)", name="run_waits_lease"),
+        CheckConstraint(
+            "isfinite(next_check_at) AND isfinite(lease_until)", name="run_waits_times_are_finite"
+        ),
+        CheckConstraint("NOT holder OR (key IS NOT NULL AND next_check_at IS NOT NULL)", name="holder_waits"),
+        Index("run_waits_due", "next_check_at", postgresql_where=text("next_check_at IS NOT NULL")),
+        Index("run_waits_one_holder", "key", unique=True, postgresql_where=text("holder")),
+        Index("run_waits_let_go", "key", "let_go_at", postgresql_where=text("let_go_at IS NOT NULL")),
+        {"comment": "What a run waits for before it may start; it holds no slot and no money meanwhile"},
+    )
+
+    run_id: Mapped[int] = mapped_column(
+        ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True, comment="The run"
+    )
+    conditions: Mapped[list[Any]] = mapped_column(
+        JSONB, comment="What must be true, in order: after an instant, or a profile's program says go"
+    )
+    key: Mapped[str | None] = mapped_column(comment="Of the runs with one key only one is let go")
+    holder: Mapped[bool] = mapped_column(
+        server_default=text("false"), comment="Whether it is the one of its key that is asked after"
+    )
+    asking: Mapped[bool] = mapped_column(
+        server_default=text("false"), comment="Whether the next look asks programs"
+    )
+    next_check_at: Mapped[datetime | None] = mapped_column(
+        server_default=func.now(), comment="When it is looked at again; null once it waits no more"
+    )
+    held_since: Mapped[datetime | None] = mapped_column(comment="When it was first held")
+    asked_since: Mapped[datetime | None] = mapped_column(
+        comment="The first answer that was not go: from here the longest wait is counted"
+    )
+    checks: Mapped[int] = mapped_column(server_default=text("0"), comment="Checks made")
+    faults: Mapped[int] = mapped_column(server_default=text("0"), comment="Checks in a row without an answer")
+    last_profile: Mapped[str | None] = mapped_column(comment="The profile whose program answered last")
+    last_answer: Mapped[str | None] = mapped_column(comment="go, not-yet, never, or fault for none")
+    last_at: Mapped[datetime | None] = mapped_column(comment="When it did")
+    lease_until: Mapped[datetime | None] = mapped_column(
+        comment="Until then nobody else looks at it; later the one who did is taken for dead"
+    )
+    lease_by: Mapped[str | None] = mapped_column(comment="The worker that looks at it")
+    let_go_at: Mapped[datetime | None] = mapped_column(
+        comment="When it was queued; for a while others of its key are then refused"
+    )
+    superseded_by: Mapped[int | None] = mapped_column(
+        ForeignKey("runs.id", ondelete="SET NULL"), comment="The run of its key that does its work"
+    )
+
+
 class RunAttempt(Base):
     """One attempt: one container, its go, its end."""
 

@@ -45,6 +45,11 @@ CHAIN = text("""
 SELECT r.chain_depth, p.public_id AS parent, t.public_id AS root, r.chain_refused, r.chain_answers
 FROM runs r LEFT JOIN runs p ON p.id = r.parent_id LEFT JOIN runs t ON t.id = r.root_id WHERE r.id = :id
 """)
+WAIT = text("""
+SELECT w.conditions, w.checks, w.faults, w.last_profile, w.last_answer, w.last_at, w.held_since, w.next_check_at,
+       w.let_go_at, s.public_id AS superseded_by
+FROM run_waits w LEFT JOIN runs s ON s.id = w.superseded_by WHERE w.run_id = :id
+""")
 TELLING = text("SELECT admission, reported FROM runs WHERE id = :id")
 
 
@@ -129,6 +134,25 @@ class ChainRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class WaitRecord:
+    """What the run waits or waited for before it might start: `conditions` as `[{"after": …}, {"profile": …}]`.
+
+    `faults` are those in a row; `superseded_by` is the run that does its work (a public id).
+    """
+
+    conditions: list[Any]
+    checks: int
+    faults: int
+    last_profile: str | None
+    last_answer: str | None
+    last_at: datetime | None
+    held_since: datetime | None
+    next_check_at: datetime | None
+    let_go_at: datetime | None
+    superseded_by: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class RunDetail:
     """`admission` holds the facts of the last decision, `reported` what the box said of itself (never money)."""
 
@@ -140,6 +164,7 @@ class RunDetail:
     admission: dict[str, Any] | None
     reported: dict[str, Any] | None
     chain: ChainRecord
+    wait: WaitRecord | None
 
 
 def run_detail(database: Database, run_id: int) -> RunDetail:
@@ -149,6 +174,7 @@ def run_detail(database: Database, run_id: int) -> RunDetail:
         run = read_run(connection, run_id)
         payload = connection.execute(PAYLOAD, asked).one_or_none()
         chain = connection.execute(CHAIN, asked).one()
+        wait = connection.execute(WAIT, asked).one_or_none()
         telling = connection.execute(TELLING, asked).one()
         return RunDetail(
             run=run,
@@ -159,6 +185,7 @@ def run_detail(database: Database, run_id: int) -> RunDetail:
             admission=telling.admission,
             reported=telling.reported,
             chain=_chain(*chain),
+            wait=None if wait is None else WaitRecord(*wait),
         )
 
 

@@ -6,6 +6,7 @@ from sqlalchemy import Connection, text
 
 from pidispatch.domain.run import NewRun, State
 from pidispatch.store.database import Database
+from pidispatch.store.waits import add_wait
 
 KNOWN = text("SELECT EXISTS (SELECT 1 FROM runs WHERE public_id = :public_id)")
 ADD_SCOPE = text('INSERT INTO scopes (key, "limit") VALUES (:key, :limit) ON CONFLICT (key) DO NOTHING')
@@ -48,6 +49,8 @@ def add_run(connection: Connection, run: NewRun) -> int | None:
     run_id: int | None = connection.execute(ADD_RUN, values_of(run)).scalar_one_or_none()
     if run_id is not None:
         connection.execute(ADD_PAYLOAD, {"run": run_id, **payload_of(run)})
+        if run.wait_for:
+            add_wait(connection, run_id, run)
     return run_id
 
 

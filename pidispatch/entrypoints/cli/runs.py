@@ -8,7 +8,7 @@ import typer
 from pidispatch.domain.run import State
 from pidispatch.entrypoints.cli.options import AsJson, RunName
 from pidispatch.entrypoints.cli.output import out, print_facts, print_json, print_table
-from pidispatch.entrypoints.cli.wording import how_it_stands, tokens_of
+from pidispatch.entrypoints.cli.wording import how_it_stands, tokens_of, wait_in_words
 
 if TYPE_CHECKING:
     from pidispatch.app.reading import RunDetail, RunRecord
@@ -71,6 +71,7 @@ def _print_run(found: "RunDetail") -> None:
             ("folder", payload.folder if payload else None),
             ("state", how_it_stands(run)),
             ("until", run.until),
+            ("waits", "; ".join(wait_in_words(found.wait)) if found.wait else None),
             ("behind", run.blocked_by),
             ("place in line", run.place),
             ("result", run.result),
