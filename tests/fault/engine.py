@@ -121,11 +121,12 @@ def _event(said: dict[str, Any]) -> Event | None:
 
 
 class PrivateEngine(Engine):
-    """A dockerd of our own, with another root, socket and no network; `live_restore` keeps boxes over its death."""
+    """A dockerd of our own, with another root, socket and no network; `live_restore`, read at each
+    start, keeps boxes over its death."""
 
     def __init__(self, folder: Path, *, live_restore: bool) -> None:
         super().__init__()
-        self.folder, self._live_restore = folder, live_restore
+        self.folder, self.live_restore = folder, live_restore
         self.host = f"unix://{folder}/docker.sock"
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -143,7 +144,7 @@ class PrivateEngine(Engine):
             str(self.folder / "exec"),
         ]
         command += ["--pidfile", str(self.folder / "docker.pid"), "--host", str(self.host)]
-        command += ["--bridge=none", "--iptables=false", f"--live-restore={str(self._live_restore).lower()}"]
+        command += ["--bridge=none", "--iptables=false", f"--live-restore={str(self.live_restore).lower()}"]
         with (self.folder / "dockerd.log").open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
         end = time.monotonic() + 30
