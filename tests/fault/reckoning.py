@@ -22,16 +22,18 @@ CREATE TRIGGER log_record AFTER UPDATE ON runs FOR EACH ROW
   WHEN (NEW.state = 'ended' AND (OLD.state <> 'ended' OR OLD.epoch <> NEW.epoch)) EXECUTE FUNCTION log_record();
 """
 ENGINES = frozenset({"dockerd", "dockerd-live"})
-# Which kills, how many of them and during what of the run, explain an ending that is not `completed`.
+ROUND_THE_BOX = ENGINES | {"gateway", "postgres"}
+# Which kills, and how many of them, explain an ending that is not `completed`: one during the last attempt, or several
+# during the run. Lost: the go was spent and its answer lost, or the box is gone. Infra: no model's answer came through.
 EXPLAINED: Mapping[str, tuple[frozenset[str], int]] = {
     "killed": (ENGINES, 1),
     "unknown-exit-code": (ENGINES, 1),
     "unknown": (ENGINES, 1),
-    "lost": (ENGINES | {"gateway", "postgres"}, 1),  # the go was spent and its answer lost, or the box is gone
-    "infra": (frozenset({"gateway", "postgres"}), 1),  # no answer of a model came through to the end
+    "lost": (ROUND_THE_BOX, 1),
+    "infra": (frozenset({"gateway", "postgres"}), 1),
     "report-unverified": (frozenset({"gateway", "postgres"}), 1),
     "poisoned": (frozenset({"worker", "master"}), 3),
-    "container-never-started": (ENGINES | {"gateway", "postgres"}, 4),
+    "container-never-started": (ROUND_THE_BOX, 4),
 }
 ATTEMPTS = """
 SELECT run_id, attempt, extract(epoch FROM admitted_at)::float AS since, extract(epoch FROM ended_at)::float AS until
@@ -39,7 +41,8 @@ FROM run_attempts WHERE ended_at IS NOT NULL
 """
 RUNS = """
 SELECT r.id, r.public_id, r.state, r.outcome, r.reason, r.why, r.attempt,
-       extract(epoch FROM min(a.admitted_at))::float AS since, extract(epoch FROM r.ended_at)::float AS until,
+       extract(epoch FROM min(a.admitted_at))::float AS first, extract(epoch FROM max(a.admitted_at))::float AS since,
+       extract(epoch FROM r.ended_at)::float AS until,
        (SELECT count(*) FROM record_log l WHERE l.run_id = r.id) AS records
 FROM runs r LEFT JOIN run_attempts a ON a.run_id = r.id GROUP BY r.id ORDER BY r.id
 """
@@ -82,9 +85,11 @@ def reckon(
             doubled.append(f"{name} has {run['records']} terminal records")
         doubled += [f"{name}: {problem}" for problem in contradictions(house, run["id"])]
         if word != "completed":
-            causes = _causes(run, word, kills)
-            told.append(f"{name} ended {word} ({run['why']}), attempt {run['attempt']}: {_shown(run, causes)}")
-            if not causes:
+            explained = causes(run, word, kills)
+            told.append(
+                f"{name} ended {word} ({run['why']}), attempt {run['attempt']}: {_shown(run, explained)}"
+            )
+            if not explained:
                 lost.append(f"{name} ended {word}, which no kill explains")
     doubled += _ledger(house)
     return Reckoning(lost, doubled, left_behind(house), told, slowest(house, kills, outages))
@@ -99,10 +104,11 @@ def _ledger(house: House) -> list[str]:
     return found
 
 
-def _causes(run: Mapping[str, Any], word: str, kills: Sequence[Kill]) -> list[Kill]:
+def causes(run: Mapping[str, Any], word: str, kills: Sequence[Kill]) -> list[Kill]:
     """The kills during the run that explain its ending; none when they are too few."""
     victims, least = EXPLAINED.get(word, (frozenset(), 1))
-    found = [kill for kill in kills if kill.victim in victims and _during(kill.at, run)]
+    span = run if least == 1 else {**run, "since": run["first"]}
+    found = [kill for kill in kills if kill.victim in victims and _during(kill.at, span)]
     return found if len(found) >= least else []
 
 
@@ -121,10 +127,10 @@ def slowest(house: House, kills: Sequence[Kill], outages: Sequence[Outage]) -> f
 
     It is counted from when Postgres and Docker answer; the attempt's own work is in it.
     """
-    return max((_recovery(attempt, kills, outages) for attempt in house.rows(ATTEMPTS)), default=0.0)
+    return max((recovery(attempt, kills, outages) for attempt in house.rows(ATTEMPTS)), default=0.0)
 
 
-def _recovery(attempt: Mapping[str, Any], kills: Sequence[Kill], outages: Sequence[Outage]) -> float:
+def recovery(attempt: Mapping[str, Any], kills: Sequence[Kill], outages: Sequence[Outage]) -> float:
     struck = [kill.at for kill in kills if _during(kill.at, attempt)]
     if not struck:
         return 0.0

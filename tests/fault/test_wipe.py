@@ -10,8 +10,8 @@ from tests.fault.faults import FAULTS
 from tests.fault.house import House, a_house
 from tests.fault.stubs import VARIABLE
 from tests.fault.witness import left_behind
-from tests.storm.boxes import intervals
 from tests.store.builders import assert_ledger_is_exact
+from tests.storm.boxes import intervals
 
 QUEUED, RUNNING = 500, 4
 LONGEST_GAP = 5.0  # seconds between a slot that is free and the next start
