@@ -6,9 +6,13 @@ import signal
 import subprocess
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from pidispatch.domain.sandbox import LABEL_ATTEMPT, LABEL_INSTALLATION, LABEL_ROLE, LABEL_RUN, ROLE_JOB
 
@@ -62,6 +66,10 @@ class Engine:
     def containers(self, installation: str) -> list[str]:
         label = f"label={LABEL_INSTALLATION}={installation}"
         return self.docker("ps", "-a", "--filter", label, "--format", "{{.Names}} {{.Status}}").splitlines()
+
+    def strays(self) -> list[str]:
+        """What runs in boxes that the engine no longer knows. Nobody kills the machine's own, so it knows them all."""
+        return []
 
     def remove_all(self, installation: str) -> None:
         self._installation = None
@@ -190,6 +198,24 @@ class PrivateEngine(Engine):
                 ["docker", "load", "-q"], stdin=save.stdout, env=environment, check=True, capture_output=True
             )
 
+    def _shims(self) -> Iterator[psutil.Process]:
+        """The parents of its boxes. A dockerd that is killed while it starts one may leave an empty one behind."""
+        for process in psutil.process_iter():
+            with suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
+                command = " ".join(process.cmdline())
+                if "containerd-shim" in command and f"{self.folder}/exec/" in command:
+                    yield process
+
+    def strays(self) -> list[str]:
+        known = set(self.docker("ps", "-q", "--no-trunc").split())
+        found = []
+        for shim in self._shims():
+            with suppress(psutil.NoSuchProcess):
+                inside = shim.children(recursive=True)
+                if inside and not known & set(shim.cmdline()):
+                    found.append(f"processes {[child.pid for child in inside]} of a box that Docker forgot")
+        return found
+
     def poll(self) -> int | None:
         return None if self._process is None else self._process.poll()
 
@@ -208,3 +234,5 @@ class PrivateEngine(Engine):
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        for shim in self._shims():
+            shim.kill()

@@ -92,7 +92,8 @@ def reckon(
             if not explained:
                 lost.append(f"{name} ended {word}, which no kill explains")
     doubled += _ledger(house)
-    return Reckoning(lost, doubled, left_behind(house), told, slowest(house, kills, outages))
+    leaked = left_behind(house) + house.engine.strays()
+    return Reckoning(lost, doubled, leaked, told, slowest(house, kills, outages))
 
 
 def _ledger(house: House) -> list[str]:
