@@ -67,8 +67,12 @@ class Engine:
         label = f"label={LABEL_INSTALLATION}={installation}"
         return self.docker("ps", "-a", "--filter", label, "--format", "{{.Names}} {{.Status}}").splitlines()
 
-    def strays(self) -> list[str]:
-        """What runs in boxes that the engine no longer knows. Nobody kills the machine's own, so it knows them all."""
+    def forgotten(self, *, begun: bool) -> list[str]:
+        """Boxes that the engine no longer knows and whose processes are there; nobody kills the machine's own engine.
+
+        Not `begun`: an engine that was killed in the middle of a start leaves runc waiting, for ever, before the box's
+        program. Nothing of ours has run in it, and Docker offers no way to it.
+        """
         return []
 
     def remove_all(self, installation: str) -> None:
@@ -206,14 +210,14 @@ class PrivateEngine(Engine):
                 if "containerd-shim" in command and f"{self.folder}/exec/" in command:
                     yield process
 
-    def strays(self) -> list[str]:
+    def forgotten(self, *, begun: bool) -> list[str]:
         known = set(self.docker("ps", "-q", "--no-trunc").split())
         found = []
         for shim in self._shims():
             with suppress(psutil.NoSuchProcess):
-                inside = shim.children(recursive=True)
-                if inside and not known & set(shim.cmdline()):
-                    found.append(f"processes {[child.pid for child in inside]} of a box that Docker forgot")
+                inside = [child.cmdline() for child in shim.children(recursive=True)]
+                if inside and not known & set(shim.cmdline()) and begun == (inside != [["runc", "init"]]):
+                    found.append(f"a box that Docker forgot, with {inside}")
         return found
 
     def poll(self) -> int | None:
@@ -235,4 +239,5 @@ class PrivateEngine(Engine):
             self._process.kill()
             self._process.wait()
         for shim in self._shims():
-            shim.kill()
+            for process in (shim, *shim.children(recursive=True)):
+                process.kill()

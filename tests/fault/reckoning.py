@@ -92,7 +92,8 @@ def reckon(
             if not explained:
                 lost.append(f"{name} ended {word}, which no kill explains")
     doubled += _ledger(house)
-    leaked = left_behind(house) + house.engine.strays()
+    leaked = left_behind(house) + house.engine.forgotten(begun=True)
+    told += house.engine.forgotten(begun=False)
     return Reckoning(lost, doubled, leaked, told, slowest(house, kills, outages))
 
 
