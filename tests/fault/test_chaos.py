@@ -7,8 +7,10 @@ import pytest
 
 from pidispatch.runtime.engine import Engine
 from tests.fault.blows import Kill, Outage
+from tests.fault.engine import Event
 from tests.fault.house import ROOT
 from tests.fault.reckoning import causes, recovery
+from tests.fault.witness import boxes_deny
 from tests.support.boxes import image_or_skip
 
 SPAN = {"first": 90.0, "since": 100.0, "until": 110.0}
@@ -36,6 +38,19 @@ def test_recovery_counts_from_the_first_kill_and_again_when_all_answer():
     assert recovery(SPAN, [first, second], []) == 8
     assert recovery(SPAN, [first, second], [Outage(104, 107)]) == 3
     assert recovery(SPAN, [first, second], [Outage(104, 111)]) == 8
+
+
+def test_the_first_box_of_two_must_have_died_or_been_removed_before_the_second_starts():
+    def log(*actions):
+        return [Event(at, action, box, 1, attempt, None) for at, (action, box, attempt) in enumerate(actions)]
+
+    first, second = ("start", "a", 1), ("start", "b", 2)
+
+    assert list(boxes_deny(log(first, ("die", "a", 1), second), [])) == []
+    assert list(boxes_deny(log(first, ("destroy", "a", 1), second), [])) == []
+    assert list(boxes_deny(log(first, second, ("die", "a", 1)), [])) == [
+        "attempts 1 and 2 had boxes at the same time, after ['start']"
+    ]
 
 
 @pytest.mark.docker
