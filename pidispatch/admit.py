@@ -7,12 +7,14 @@ from datetime import timedelta
 
 import structlog
 
+from pidispatch.domain import oneshot
 from pidispatch.domain.breaker import COUNTING, HELD_BACK
 from pidispatch.domain.identity import folder_mutex
 from pidispatch.domain.laps import Laps
 from pidispatch.domain.policy import Policy, Subject
 from pidispatch.domain.replicas import image_can
 from pidispatch.domain.run import Claim, Waiting
+from pidispatch.domain.triggers import Disarmed
 from pidispatch.errors import EngineUnavailable, FolderRefused, GatewayUnavailable
 from pidispatch.ports import (
     Admissions,
@@ -65,8 +67,16 @@ class _Try:
         self.laps.lap(gate)
 
 
+def _no_file(_key: str, _run: str) -> Disarmed | None:
+    return None
+
+
 class AdmissionGate:
-    """Implements `ports.Gate`. `held_back` tells of a run's breaker, as `ports.Breakers` does, with all endings counted."""
+    """Implements `ports.Gate`.
+
+    `held_back` tells of a run's breaker, as `ports.Breakers` does, with all endings counted. `mark` tells the mark in the
+    file that holds a one-shot back from a run, by both keys.
+    """
 
     def __init__(
         self,
@@ -79,9 +89,11 @@ class AdmissionGate:
         open_folder: OpenFolder,
         notes: Notes,
         held_back: Callable[[int], str | None],
+        mark: Callable[[str, str], Disarmed | None] = _no_file,
     ) -> None:
         self._host = host
         self._held_back = held_back
+        self._mark = mark
         self._admissions = admissions
         self._policies = policies
         self._images = images
@@ -151,7 +163,7 @@ class AdmissionGate:
         return checked
 
     def _check(self, tried: _Try) -> Ready | Deferred | Refused:
-        """The breaker; then, the wider a fault's reach the earlier it is told: image, provider, folder, calendar."""
+        """Its trigger; then, the wider a fault's reach the earlier it is told: image, provider, folder, calendar."""
         try:
             return self._check_parts(tried)
         except EngineUnavailable:
@@ -162,9 +174,9 @@ class AdmissionGate:
             return Refused(error.reason, None)
 
     def _check_parts(self, tried: _Try) -> Ready | Deferred | Refused:
-        broken = self._breaker(tried)
-        if broken is not None:
-            return broken
+        held_back = self._breaker(tried) or self._spent(tried)
+        if held_back is not None:
+            return held_back
         facts = self._images.facts(tried.image)
         tried.passed("image", None if facts is None else facts.image_id)
         if facts is None:
@@ -201,6 +213,21 @@ class AdmissionGate:
             return None
         tried.passed("breaker", word)
         return Deferred(word, tried.run.now + COUNTED_SOON) if word == COUNTING else Refused(HELD_BACK, None)
+
+    def _spent(self, tried: _Try) -> Refused | None:
+        """A look before anything is asked of others; the transaction decides between two at once."""
+        run = tried.run
+        if run.one_shot is None:
+            return None
+        mark = self._mark(run.one_shot, run.public_id)
+        if run.spent_by is None and mark is None:
+            return None
+        by = run.spent_by or (None if mark is None else mark.job_id)
+        at = None if mark is None else mark.at
+        tried.passed("one-shot", {"key": run.one_shot, "spent_by": by, "at": at})
+        return Refused(
+            oneshot.SPENT, oneshot.BY_ANOTHER_RUN if run.spent_by is not None else oneshot.BY_A_MARK
+        )
 
     def _calendar(self, tried: _Try, subject: Subject) -> Deferred | Refused | None:
         until = tried.policy.paused_until(subject, tried.run.now)

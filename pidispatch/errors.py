@@ -115,3 +115,20 @@ class FolderRefused(PidispatchError):
     def __init__(self, reason: str, problem: str) -> None:
         self.reason = reason
         super().__init__(problem)
+
+
+class FileInUse(PidispatchError):
+    """Another command, or another program, holds the file's lock. `path` is the file."""
+
+    def __init__(self, path: object) -> None:
+        self.path = path
+        super().__init__(f"another command is changing {path}; try again when it is done")
+
+
+class CannotRearm(PidispatchError):
+    """The one-shot is not spent, or the run that spends it has not ended. `live` names that run."""
+
+    def __init__(self, key: str, live: str | None = None) -> None:
+        self.key, self.live = key, live
+        why = "is not spent" if live is None else f"is being spent by {live}, which has not ended"
+        super().__init__(f"the one-shot {key} {why}")

@@ -8,13 +8,17 @@ from datetime import datetime
 from pidispatch.domain.identity import folder_mutex, folder_scope, local_run_id
 from pidispatch.domain.run import NewRun
 from pidispatch.domain.task import cut_task
+from pidispatch.domain.triggers import WaitAfter
 from pidispatch.errors import FolderRefused, QueueUnavailable
 from pidispatch.ports import Bell, FolderState, GitBox, LocalFolder, OpenFolder, Submissions
 
 
 @dataclass(frozen=True, slots=True)
 class LocalRequest:
-    """A person asks for one run in a folder. None means: as configured when it starts."""
+    """A person asks for one run in a folder. None means: as configured when it starts.
+
+    One with `after` is held until that instant (aware).
+    """
 
     folder: str
     task: bytes
@@ -25,11 +29,15 @@ class LocalRequest:
     max_turns: int | None = None
     priority: int = 0
     force: bool = False
+    after: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
-    """`duplicate`: the same was asked within this minute, and that run stands. `rung`: a worker was woken."""
+    """`duplicate`: the same was asked within this minute, and that run stands. `rung`: a worker was woken.
+
+    None is woken for a run that is held.
+    """
 
     public_id: str
     duplicate: bool
@@ -72,7 +80,7 @@ class Ingest:
         run = self._row(request, folder, state, public_id)
         if self._submissions.submit(run) is None:
             return Submitted(run.public_id, duplicate=True, rung=False)
-        return Submitted(run.public_id, duplicate=False, rung=self._ring())
+        return Submitted(run.public_id, duplicate=False, rung=not run.wait_for and self._ring())
 
     def _public_id(self, request: LocalRequest, folder: LocalFolder) -> str:
         return local_run_id(
@@ -82,6 +90,7 @@ class Ingest:
             asked_at=self._clock(),
             provider=request.provider,
             model=request.model,
+            after=request.after,
         )
 
     def _row(self, request: LocalRequest, folder: LocalFolder, state: FolderState, public_id: str) -> NewRun:
@@ -104,6 +113,7 @@ class Ingest:
             image=request.image,
             max_turns=request.max_turns,
             priority=request.priority,
+            wait_for=() if request.after is None else (WaitAfter(request.after),),
         )
 
     def _ring(self) -> bool:

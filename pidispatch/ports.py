@@ -6,13 +6,19 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
+from pidispatch.domain.arrival import Arrival, Arrived, Delivery
 from pidispatch.domain.catchup import Slot
+from pidispatch.domain.chaintree import Harvest
 from pidispatch.domain.limits import Cap
+from pidispatch.domain.oneshot import Spent
+from pidispatch.domain.outbox import Letter
 from pidispatch.domain.outcome import Again, End
 from pidispatch.domain.policy import Policy
 from pidispatch.domain.run import AttemptFacts, BoxEnd, Claim, Job, NewRun, Occupant, Waiting
 from pidispatch.domain.sandbox import BoxSpec
 from pidispatch.domain.standing import Entry, Standing
+from pidispatch.domain.triggers import Disarmed, Triggers
+from pidispatch.domain.waiting import HeldRun, Step
 
 
 class Gate(Protocol):
@@ -168,11 +174,53 @@ class HostFiles(Protocol):
     def prepare(self, name: str, files: Mapping[str, bytes], *, uid: int, gid: int) -> JobPaths:
         """Lay out `files` (relative path to content). Raises DiskFull, BoxFault."""
 
+    def outbox(self, name: str) -> str:
+        """The host directory that the box has as its outbox, whether it exists or not."""
+
     def remove(self, name: str) -> None:
         """Remove them, whatever the job made of its outbox; only after the container is gone. Idempotent."""
 
     def leftovers(self) -> Sequence[str]:
         """Names of the boxes that have files here."""
+
+
+ReadOutbox = Callable[[str], Sequence[Letter]]
+"""The requests that the box of this name left, in order, in bounded time and memory. Never raises."""
+
+HeadCommit = Callable[[str], str | None]
+"""The commit that a folder's HEAD names, read from its files; None when they do not say. Never raises."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChainParent:
+    """What a run hands down: `commit` is what its folder's HEAD named before its agent started."""
+
+    kind: str
+    public_id: str
+    depth: int
+    folder: bytes | None
+    image: str | None
+    commit: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ChainAnswer:
+    """What became of one request: the public id of its run, or the word it was refused with, and a second word."""
+
+    request: str
+    run: str | None
+    refused: str | None
+    why: str | None
+
+
+class Chains(Protocol):
+    """Both raise DatabaseUnavailable."""
+
+    def parent(self, run_id: int) -> ChainParent:
+        """What the children of this run would inherit."""
+
+    def answers(self, run_id: int) -> Sequence[ChainAnswer]:
+        """What became of the requests of a run that has ended, of at most 100 of them."""
 
 
 class Submissions(Protocol):
@@ -183,6 +231,48 @@ class Submissions(Protocol):
 
     def submit(self, run: NewRun) -> int | None:
         """Write the run and its payload; None when a run of this public id exists."""
+
+
+class Arrivals(Protocol):
+    """Both write the delivery and its answer together. Raise DatabaseUnavailable."""
+
+    def arrive(self, arrival: Arrival) -> Arrived:
+        """One decision for one subject at a time. Ring for every answer but skipped, duplicate and dropped."""
+
+    def drop(self, delivery: Delivery, reason: str) -> Arrived:
+        """Nothing starts. The same delivery sent again may be decided anew; a duplicate is told as one."""
+
+
+class OneShots(Protocol):
+    """The one-shot triggers that are spent. Raise DatabaseUnavailable."""
+
+    def to_mark(self) -> Sequence[Spent]:
+        """Those whose run got its go and has ended, and whose mark in the file nobody has noted yet."""
+
+    def marked_in(self, place: str) -> Sequence[Spent]:
+        """Those whose mark was written into the file that `place` names."""
+
+    def marked(self, spent: Spent, place: str) -> bool:
+        """Note that the file holds the mark; the first place stays. False when it was armed again meanwhile."""
+
+    def rearm_unmarked(self, spent: Spent, by: str) -> bool:
+        """Somebody deleted the mark: archive and audit. False when it was armed, or spent anew, meanwhile."""
+
+    def rearm(self, key: str, by: str) -> str:
+        """Archive and audit at an operator's word; returns the run that had spent it. Raises CannotRearm."""
+
+
+class TriggersFile(Protocol):
+    """The file of triggers on this host. `place` names it in rows; no path, which would be personal."""
+
+    @property
+    def place(self) -> str: ...
+
+    def current(self) -> Triggers | None:
+        """What it holds now, read anew; None when it cannot be used."""
+
+    def mark(self, key: str, mark: Disarmed | None) -> bool:
+        """Put the mark into the entry of this identity, or take it out. False: no such entry, or not possible now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,14 +316,57 @@ class Schedules(Protocol):
         """
 
 
+class Waits(Protocol):
+    """The runs that are held for something named. Raises DatabaseUnavailable."""
+
+    def claim(self, *, asking: bool, slots: int) -> HeldRun | None:
+        """Take a due one for a look, for as long as a look may last; whoever dies with it loses it then.
+
+        With `asking` one whose programs are to be asked, while fewer than `slots` are being asked anywhere.
+        """
+
+    def settle(self, held: HeldRun, step: Step) -> Step | None:
+        """Write what was decided; returns what was written, None when the claim is stale and nothing was.
+
+        A start is written as superseded when another run of its key has been let go meanwhile.
+        """
+
+    def seconds_to_next(self) -> float | None:
+        """Until one is due that nobody looks at; negative when it has been for a while. None: there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckEnd:
+    """How a check program ended: `exit_code` None when it was killed, or never ran (`problem` says why).
+
+    `broken_off` when it was us who could not wait; `output_bytes` are counted, never kept.
+    """
+
+    exit_code: int | None
+    output_bytes: int = 0
+    problem: str | None = None
+    broken_off: bool = False
+
+
+class WaitChecks(Protocol):
+    def ask(self, program: str, target: str) -> CheckEnd:
+        """Run `program` with the target as its only argument, bounded in time; what it started is ended too."""
+
+    def break_off(self) -> None:
+        """End every program that runs now, and let none begin."""
+
+
 class Runs(Protocol):
     """Move a run forward. A write whose epoch is stale raises StaleEpoch. Raises DatabaseUnavailable."""
 
     def preparing(self, claim: Claim) -> Job:
         """Admitted to preparing; returns what the attempt needs."""
 
-    def boxed(self, claim: Claim, *, container_id: str, name: str) -> Claim:
-        """Preparing to running, with the container recorded: only from here on can it get its go."""
+    def boxed(self, claim: Claim, *, container_id: str, name: str, commit_before: str | None = None) -> Claim:
+        """Preparing to running, with the container recorded: only from here on can it get its go.
+
+        `commit_before` is what the folder's HEAD named while no agent could write there.
+        """
 
     def stopping(self, claim: Claim, *, reason: str) -> Claim:
         """Running to stopping: asked to stop, not proven gone."""
@@ -261,8 +394,11 @@ class Occupants(Protocol):
 class Endings(Protocol):
     """The last transaction of an attempt. Raises StaleEpoch, DatabaseUnavailable."""
 
-    def end(self, claim: Claim, verdict: End, box: BoxEnd) -> bool:
-        """Write the terminal record, settle or give back, free the slot: together. False while a call is open."""
+    def end(self, claim: Claim, verdict: End, box: BoxEnd, *, harvest: Harvest | None = None) -> bool:
+        """Write the terminal record, settle or give back, free the slot: together. False while a call is open.
+
+        The children in `harvest` are queued with it, or not at all.
+        """
 
     def again(self, claim: Claim, verdict: Again, box: BoxEnd) -> bool:
         """Queue the run for another attempt and free its slot. False while a call is open."""
@@ -419,6 +555,11 @@ class GitBox(Protocol):
 
     def diff(self, folder: str, *, since: str, uid: int, gid: int, image: str) -> bytes:
         """The change of the work tree against commit `since`, bounded. Raises as `state`."""
+
+    def skills(
+        self, folder: str, *, commit: str, flows: Sequence[str], uid: int, gid: int, image: str
+    ) -> Mapping[str, bytes]:
+        """The SKILL.md of each flow that has one at `commit`, proven by its hash: the folder cannot lie here."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """What `load` takes, refuses and defaults to."""
 
+from datetime import timedelta
 from pathlib import Path
 from typing import get_type_hints
 
@@ -39,6 +40,17 @@ ACCEPTED = [
     ("PI_MAX_TOKENS", "200000", "max_tokens", 200_000),
     ("PIDISPATCH_JOB_TIMEOUT", "60", "job_timeout", 60),
     ("PIDISPATCH_JOB_TIMEOUT", "86400", "job_timeout", 86_400),
+    ("PI_WAIT_PROFILES", "ci:/opt/ci", "wait_profiles", ("ci:/opt/ci",)),
+    ("PI_WAIT_PROFILES", " a.b:/x y:z , c-d_1:/q ", "wait_profiles", ("a.b:/x y:z", "c-d_1:/q")),
+    ("PI_WAIT_CHECK_TIMEOUT_MS", "250", "wait_check_timeout", timedelta(milliseconds=250)),
+    ("PI_WAIT_INTERVAL_MS", "1", "wait_interval", timedelta(seconds=30)),
+    ("PI_WAIT_INTERVAL_MS", "30000", "wait_interval", timedelta(seconds=30)),
+    ("PI_WAIT_INTERVAL_MS", "30001", "wait_interval", timedelta(seconds=30.001)),
+    ("PI_WAIT_CHECK_SLOTS", "4", "wait_check_slots", 4),
+    ("PI_WAIT_MAX_MS", "1000", "wait_max", timedelta(seconds=1)),
+    ("PI_WAIT_AFTER_MAX_MS", "86400000", "wait_after_max", timedelta(days=1)),
+    ("PI_WAIT_MAX_CHECKS", "1", "wait_max_checks", 1),
+    ("PI_WAIT_MAX_FAULTS", "9", "wait_max_faults", 9),
     ("PIDISPATCH_AT_SIGTERM", "drain", "at_sigterm", AtSigterm.DRAIN),
     ("PIDISPATCH_AT_SIGTERM", "stop-runs", "at_sigterm", AtSigterm.STOP_RUNS),
     ("PI_PROVIDER", "openai", "provider", "openai"),
@@ -96,7 +108,13 @@ POSITIVE = [
     "PI_MAX_TURNS",
     "PI_MAX_TOKENS",
 ]
-POSITIVE += ["PI_SCHEDULER_STALL_MAX"]
+POSITIVE += [
+    "PI_SCHEDULER_STALL_MAX",
+    "PI_WAIT_CHECK_TIMEOUT_MS",
+    "PI_WAIT_INTERVAL_MS",
+    "PI_WAIT_CHECK_SLOTS",
+]
+POSITIVE += ["PI_WAIT_MAX_MS", "PI_WAIT_AFTER_MAX_MS", "PI_WAIT_MAX_CHECKS", "PI_WAIT_MAX_FAULTS"]
 NON_NEGATIVE = [
     "PI_LOG_RETENTION_DAYS",
     "PI_SANDBOX_RETENTION_HOURS",
@@ -156,6 +174,24 @@ REFUSED = [
     ("PIDISPATCH_JOB_TIMEOUT", ["59", "86401"]),
     ("PIDISPATCH_AT_SIGTERM", ["wait", "Drain"]),
     ("PI_CONCURRENCY", [str(2**31)]),
+    ("PI_WAIT_CHECK_TIMEOUT_MS", ["600001", "10s"]),
+    ("PI_WAIT_MAX_MS", [str(2**53)]),
+    (
+        "PI_WAIT_PROFILES",
+        [
+            "ci",
+            "ci:",
+            ":/ci",
+            "ci:ci",
+            "ci:./ci",
+            "ci:~/ci",
+            "ci:/a,ci:/b",
+            "ci:/a,",
+            ",",
+            "c i:/a",
+            "ci:/a,b",
+        ],
+    ),
     ("PI_LOG_RETENTION_DAYS", ["36501"]),
     ("PI_PROVIDER", ["", " ", "a b", "-x", "a\n", "a\0", "a\u202e"]),
     ("PI_MODEL", ["", " m", "m ", "--model"]),
@@ -434,3 +470,11 @@ def test_each_row_says_where_its_value_came_from(tmp_path):
     assert rows["PI_LOGS_DIR"] == ("/home/ada/.pidispatch/logs", Source.DEFAULT)
     assert rows["VALKEY_PASSWORD"] == ("set", Source.ENVIRONMENT)
     assert rows["DATABASE_URL"] == (None, Source.DEFAULT)
+
+
+def test_a_profile_is_split_at_its_first_colon_and_checks_leave_room_for_runs():
+    found = settings(PI_WAIT_PROFILES="ci:/a:b,x:/c", PI_WAIT_CHECK_SLOTS="9", PI_CONCURRENCY="3")
+
+    assert found.wait_programs == {"ci": "/a:b", "x": "/c"}
+    assert found.check_slots == 2
+    assert settings(PI_WAIT_CHECK_SLOTS="9", PI_CONCURRENCY="1").check_slots == 1

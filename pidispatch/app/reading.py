@@ -24,7 +24,7 @@ from pidispatch.store.breakers import BreakerRecord, breaker_of_run
 from pidispatch.store.budget import BudgetRecord, BudgetWindow
 from pidispatch.store.database import Database
 from pidispatch.store.history import NoSuchRun, RunRecord
-from pidispatch.store.rundetail import AttemptRecord, RunDetail
+from pidispatch.store.rundetail import AttemptRecord, RunDetail, WaitRecord
 from pidispatch.store.standing import HostRecord, QueueStatus
 from pidispatch.store.surroundings import surroundings
 
@@ -41,6 +41,7 @@ __all__ = [
     "RunDetail",
     "RunRecord",
     "State",
+    "WaitRecord",
     "budget",
     "detail",
     "explain",
@@ -60,7 +61,8 @@ class PolicyUnreadable(PidispatchError):
 class Explanation:
     """Why a run started, waits or was refused. `waits_for` is None for a run that does not wait.
 
-    `breaker` is how its trigger stands, None while its last run went well.
+    `wait` is what had to be true before anybody looked at it, None for most runs. `breaker` is how its trigger stands,
+    None while its last run went well.
     """
 
     run: RunRecord
@@ -68,6 +70,7 @@ class Explanation:
     gates: Sequence[GateLine]
     waits_for: WaitsFor | None
     attempts: Sequence[AttemptRecord]
+    wait: WaitRecord | None
     breaker: BreakerRecord | None = None
 
 
@@ -92,8 +95,8 @@ def explain(settings: Settings, name: str) -> Explanation:
             waiter = Waiter(run.state, run.cause, run.until, run.place)
             waits = waits_for(waiter, surroundings(database, run.id))
         breaker = breaker_of_run(database, run.id)
-    gates = gate_lines(found.admission)
-    return Explanation(run, last_answer(found.admission), gates, waits, found.attempts, breaker)
+    answer, gates = last_answer(found.admission), gate_lines(found.admission)
+    return Explanation(run, answer, gates, waits, found.attempts, found.wait, breaker)
 
 
 def budget(settings: Settings) -> BudgetRecord:

@@ -17,12 +17,16 @@ from pidispatch.app.monitor import Monitor
 from pidispatch.app.places import Addresses, addresses, host_zone
 from pidispatch.app.policy import FilePolicies
 from pidispatch.app.standing import StandingTriggers
+from pidispatch.app.waiting import wait_keeper
 from pidispatch.config import AtSigterm, Settings, without_effect
 from pidispatch.errors import EngineUnavailable
+from pidispatch.execute.chain import ChainCollector, ChainLimits
 from pidispatch.execute.cleanup import Cleanup
 from pidispatch.execute.finish import Finisher
 from pidispatch.execute.hands import Hands
 from pidispatch.execute.launch import BoxLimits, Launcher
+from pidispatch.files.githead import head_commit
+from pidispatch.files.outbox import read_outbox
 from pidispatch.gateway.client import ControlDoors
 from pidispatch.gateway.control import NAME as CONTROL
 from pidispatch.gateway.listing import open_doors
@@ -45,6 +49,7 @@ from pidispatch.store import schema
 from pidispatch.store.admission import PostgresAdmissions
 from pidispatch.store.breakercount import PostgresBreakers
 from pidispatch.store.calls import PostgresTickets
+from pidispatch.store.chains import PostgresChains
 from pidispatch.store.database import Database
 from pidispatch.store.endings import PostgresEndings
 from pidispatch.store.hosts import PostgresHosts
@@ -167,6 +172,7 @@ def _joined(adapters: Adapters, installation: str) -> WorkerApp:
         boxes=adapters.boxes,
         watch=adapters.boxes,
         doors=adapters.doors,
+        chains=_chains(adapters, installation),
         cleanup=cleanup,
         notes=adapters.notes,
         clock=adapters.database.now,
@@ -180,6 +186,10 @@ def _joined(adapters: Adapters, installation: str) -> WorkerApp:
     beside.add(lambda stop: scheduler.run(stop, planner_wake), wake=planner_wake)
     beside.add(lambda stop: watch_deaths(adapters.boxes, installation, stop, wake), awaited=False)
     beside.add(lambda stop: beat(adapters.hosts, adapters.worker, stop))
+    keeper = wait_keeper(
+        adapters.settings, adapters.database, host=adapters.host, worker=adapters.worker, bell=bell
+    )
+    beside.add(keeper.run, wake=keeper.wake)
     beside.add(Monitor(adapters.settings, adapters.where).run)
     beside.at_end(lambda: adapters.hosts.leave(adapters.worker))
     return WorkerApp(
@@ -218,6 +228,19 @@ def _gate(adapters: Adapters) -> AdmissionGate:
     )
 
 
+def _chains(adapters: Adapters, installation: str) -> ChainCollector:
+    settings = adapters.settings
+    return ChainCollector(
+        chains=PostgresChains(adapters.database),
+        read_outbox=lambda name: read_outbox(adapters.files.outbox(name), most=settings.chain_max_per_job),
+        gitbox=DockerGitBox(adapters.engine, installation=installation),
+        open_folder=adapters.open_folder,
+        head_commit=head_commit,
+        policies=adapters.policies,
+        limits=ChainLimits(settings.chain_depth_max, settings.chain_tree_runs, settings.chain_tree_micros),
+    )
+
+
 def _launcher(adapters: Adapters, installation: str, cleanup: Cleanup) -> Launcher:
     settings = adapters.settings
     return Launcher(
@@ -229,6 +252,7 @@ def _launcher(adapters: Adapters, installation: str, cleanup: Cleanup) -> Launch
         doors=adapters.doors,
         files=adapters.files,
         open_folder=adapters.open_folder,
+        head_commit=head_commit,
         cleanup=cleanup,
         limits=BoxLimits(settings.job_memory, settings.job_cpus, settings.job_timeout),
         hands=adapters.hands,

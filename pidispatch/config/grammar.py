@@ -2,10 +2,12 @@
 
 import os
 import re
+from datetime import timedelta
 from pathlib import Path
 
 from pidispatch.domain.address import WANTED as ADDRESS_WANTED
 from pidispatch.domain.address import ListenAddress, listen_address
+from pidispatch.domain.files.triggers.cron import NAME_WANTED, is_name
 from pidispatch.domain.money import WANTED as AMOUNT_WANTED
 from pidispatch.domain.money import micros_of
 
@@ -14,6 +16,7 @@ COUNT_MAX = 2**31 - 1  # what an integer column holds
 DAYS_MAX = 36_500
 HOURS_MAX = 24 * DAYS_MAX
 MINUTES_MAX = 60 * HOURS_MAX
+MILLISECONDS_MAX = 60_000 * MINUTES_MAX
 
 MEBIBYTE = 1024 * 1024
 GIBIBYTE = 1024 * MEBIBYTE
@@ -134,6 +137,26 @@ def extensions_word(text: str) -> bool:
     if text == "0":
         return False
     raise Unwanted('"0" to leave the extensions out, or nothing to load them')
+
+
+def milliseconds(text: str, *, at_least: int = 1, maximum: int = MILLISECONDS_MAX) -> timedelta:
+    """A time of at least one millisecond; what is less than `at_least` is raised to it."""
+    return timedelta(milliseconds=max(at_least, whole(text, minimum=1, maximum=maximum)))
+
+
+def profile_list(text: str) -> tuple[str, ...]:
+    """`name:/program` between commas: nothing is left out quietly, since a run that names it would be refused."""
+    entries = [entry.strip() for entry in text.split(",")]
+    names = [entry.partition(":")[0] for entry in entries]
+    wanted = f"name:/absolute/path between commas, each name once, of {NAME_WANTED}"
+    if len(set(names)) < len(names) or not all(map(_is_profile, entries)):
+        raise Unwanted(wanted)
+    return tuple(entries)
+
+
+def _is_profile(entry: str) -> bool:
+    name, _, program = entry.partition(":")
+    return is_name(name) and is_absolute(program)
 
 
 def path_list(text: str) -> tuple[str, ...]:

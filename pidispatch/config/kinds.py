@@ -1,5 +1,6 @@
 """Name the kinds of value a setting can have, each with the grammar of its text."""
 
+from datetime import timedelta
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -22,6 +23,9 @@ Hours = Annotated[int, BeforeValidator(partial(whole, minimum=0, maximum=HOURS_M
 Minutes = Annotated[int, BeforeValidator(partial(whole, minimum=0, maximum=MINUTES_MAX))]
 Percent = Annotated[int, BeforeValidator(partial(whole, minimum=1, maximum=99))]
 Timeout = Annotated[int, BeforeValidator(partial(whole, minimum=60, maximum=86_400))]
+Milliseconds = Annotated[timedelta, BeforeValidator(grammar.milliseconds)]
+CheckTimeout = Annotated[timedelta, BeforeValidator(partial(grammar.milliseconds, maximum=600_000))]
+WaitInterval = Annotated[timedelta, BeforeValidator(partial(grammar.milliseconds, at_least=30_000))]
 Bytes = Annotated[int, BeforeValidator(grammar.memory), Mark.SIZE]
 Cpus = Annotated[float, BeforeValidator(grammar.cpus)]
 
@@ -29,6 +33,7 @@ Word = Annotated[str, BeforeValidator(grammar.word)]
 WorkerName = Annotated[str, BeforeValidator(grammar.worker_name)]
 Names = Annotated[tuple[str, ...], BeforeValidator(forwarded_names)]
 Paths = Annotated[tuple[str, ...], BeforeValidator(grammar.path_list)]
+Profiles = Annotated[tuple[str, ...], BeforeValidator(grammar.profile_list)]
 OnUnlessZero = Annotated[bool, BeforeValidator(grammar.zero_turns_off)]
 OffUnlessOne = Annotated[bool, BeforeValidator(grammar.one_turns_on)]
 Extensions = Annotated[bool, BeforeValidator(grammar.extensions_word)]

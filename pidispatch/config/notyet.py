@@ -17,8 +17,6 @@ NO_EFFECT_YET = frozenset(
     {
         "PI_AUTH_FROM_PI",
         "PI_CAPTURE_JOB_LOGS",
-        "PI_CHAIN_DEPTH_MAX",
-        "PI_CHAIN_MAX_PER_JOB",
         "PI_DISPATCH_RUN_PER_HOUR",
         "PI_DISPATCH_RUN_ROOTS",
         "PI_FORWARD_ENV",

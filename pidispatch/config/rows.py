@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,8 @@ def _shown(name: str, value: Any) -> Shown:
         return f"{value // GIBIBYTE}g" if value % GIBIBYTE == 0 else f"{value // MEBIBYTE}m"
     if is_marked(name, Mark.DOLLARS) and value is not None:
         return dollars(value)
+    if isinstance(value, timedelta):
+        return value // timedelta(milliseconds=1)
     if isinstance(value, Path | TcpAddress | UnixAddress):
         return str(value)
     return list(value) if isinstance(value, tuple) else value

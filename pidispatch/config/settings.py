@@ -1,6 +1,7 @@
 """The settings: one frozen value with a typed field for every name."""
 
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Annotated
 
 from pydantic import Field, SecretStr
@@ -13,6 +14,7 @@ from pidispatch.config.kinds import (
     AtSigterm,
     BaseUrl,
     Bytes,
+    CheckTimeout,
     Count,
     Cpus,
     DatabaseUrl,
@@ -24,6 +26,7 @@ from pidispatch.config.kinds import (
     Extensions,
     Hours,
     Listen,
+    Milliseconds,
     Minutes,
     Names,
     NonNegative,
@@ -34,9 +37,11 @@ from pidispatch.config.kinds import (
     Paths,
     Percent,
     Positive,
+    Profiles,
     RedisUrl,
     RunDirectory,
     Timeout,
+    WaitInterval,
     Word,
     WorkerName,
 )
@@ -123,9 +128,19 @@ class Settings(BaseSettings):
     settings_file: OptionalFile = Field(None, alias="PI_SETTINGS_FILE")
     breaker_failures: NonNegative = Field(3, alias="PIDISPATCH_BREAKER_FAILURES")
     breaker_backoff: Timeout = Field(900, alias="PIDISPATCH_BREAKER_BACKOFF")
+    wait_profiles: Profiles = Field((), alias="PI_WAIT_PROFILES")
+    wait_check_timeout: CheckTimeout = Field(timedelta(seconds=10), alias="PI_WAIT_CHECK_TIMEOUT_MS")
+    wait_interval: WaitInterval = Field(timedelta(minutes=1), alias="PI_WAIT_INTERVAL_MS")
+    wait_check_slots: Count = Field(1, alias="PI_WAIT_CHECK_SLOTS")
+    wait_max: Milliseconds = Field(timedelta(hours=24), alias="PI_WAIT_MAX_MS")
+    wait_after_max: Milliseconds = Field(timedelta(days=30), alias="PI_WAIT_AFTER_MAX_MS")
+    wait_max_checks: Count = Field(96, alias="PI_WAIT_MAX_CHECKS")
+    wait_max_faults: Count = Field(5, alias="PI_WAIT_MAX_FAULTS")
     scheduler_stall_max: Count = Field(2, alias="PI_SCHEDULER_STALL_MAX")
     chain_depth_max: NonNegative = Field(1, alias="PI_CHAIN_DEPTH_MAX")
     chain_max_per_job: NonNegative = Field(2, alias="PI_CHAIN_MAX_PER_JOB")
+    chain_tree_runs: Positive | None = Field(None, alias="PIDISPATCH_CHAIN_TREE_RUNS")
+    chain_tree_micros: Dollars = Field(None, alias="PIDISPATCH_CHAIN_TREE_USD")
     dispatch_run_per_hour: NonNegative = Field(3, alias="PI_DISPATCH_RUN_PER_HOUR")
     dispatch_run_roots: Paths = Field((), alias="PI_DISPATCH_RUN_ROOTS")  # empty: no folder passes
 
@@ -143,6 +158,16 @@ class Settings(BaseSettings):
         """Take only what `load` hands over, so that each value's origin is known and tests see no environment."""
         del settings_cls, env_settings, dotenv_settings, file_secret_settings
         return (init_settings,)
+
+    @property
+    def wait_programs(self) -> dict[str, str]:
+        """The check program of each profile."""
+        return dict(entry.split(":", 1) for entry in self.wait_profiles)
+
+    @property
+    def check_slots(self) -> int:
+        """How many check programs may run at a time: fewer than runs, so that asking never crowds out working."""
+        return min(self.wait_check_slots, max(1, self.concurrency - 1))
 
     @property
     def broker_url(self) -> SecretStr | None:

@@ -38,6 +38,8 @@ WILL_NOT_HEAL = frozenset(
         "provider-auth-refused",
         "provider-unconfigured",
         "settings-overlay-invalid",
+        "wait-profile-unknown",
+        "wait-unanswerable",
     }
 )
 

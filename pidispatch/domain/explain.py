@@ -10,6 +10,7 @@ GATES = (
     "settings", "image", "provider", "folder", "pause-windows", "run-cap", "pause", "slots", "host-capacity", "windows",
 )  # fmt: skip
 BREAKER = "breaker"
+ONE_SHOT = "one-shot"
 
 # A refusal or a deferral names its gate by its word. A word that is not here stopped at the first gate that the
 # facts do not tell of.
@@ -17,6 +18,7 @@ _STOPPED_BY = {
     "settings-overlay-invalid": "settings",
     "breaker-open": BREAKER,
     "breaker-counting": BREAKER,
+    "once-already-spent": ONE_SHOT,
     "docker-unreachable": "image",
     "job-image-missing": "image",
     "job-image-wrong-arch": "image",
@@ -116,8 +118,9 @@ def gate_lines(facts: Mapping[str, Any] | None) -> list[GateLine]:
 
 
 def _ladder(facts: Mapping[str, Any]) -> tuple[str, ...]:
-    """Few runs have a broken trigger, so its gate is shown only where it stopped one."""
-    return (GATES[0], BREAKER, *GATES[1:]) if BREAKER in (facts.get("gates") or {}) else GATES
+    """Few runs have a broken trigger or spend a one-shot, so such a gate is shown only where it stopped one."""
+    told = facts.get("gates") or {}
+    return (GATES[0], *(gate for gate in (BREAKER, ONE_SHOT) if gate in told), *GATES[1:])
 
 
 def _lines_of(

@@ -14,12 +14,15 @@ def local_run_id(
     asked_at: datetime,
     provider: str | None = None,
     model: str | None = None,
+    after: datetime | None = None,
 ) -> str:
     """The id of a run asked for by hand: the same words within one minute are one run, as in the reference."""
     minute = asked_at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M")
     parts = [folder, (flow or "").encode(), task, minute.encode()]
     if provider is not None or model is not None:
         parts += [(provider or "").encode(), (model or "").encode(), b""]
+    if after is not None:
+        parts += [b"after", after.astimezone(UTC).isoformat().encode()]
     return "local-" + hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
 
 
@@ -29,6 +32,12 @@ def requeued_run_id(old: str, earlier: int, task: bytes | None = None) -> str:
     if task is not None:
         parts.append(task)
     return "local-" + hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
+
+
+def chained_run_id(parent: str, flow: str, task: bytes) -> str:
+    """The id of a run that `parent` asked for in its outbox: no time in it, so that collecting twice makes no second."""
+    parts = [parent.encode(), flow.encode(), task]
+    return "chain-" + hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
 
 
 def folder_scope(folder: str) -> str:

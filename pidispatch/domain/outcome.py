@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pidispatch.domain.run import Outcome, Result
 
 OPERATOR_CANCEL = "operator-cancel"
+SUPERSEDED = "superseded"  # a newer request for the same took its place
 WORKER_SILENT = "worker-silent"  # how such an attempt's row says why it ended
 NO_GO = 97  # the runner's exit code when the gateway gave no go
 MAX_ATTEMPTS = 2  # attempts that got their go
@@ -95,7 +96,7 @@ def judge(evidence: Evidence) -> Verdict:
 
 
 def _stopped(stop_reason: str) -> End:
-    reason = OPERATOR_CANCEL if stop_reason == OPERATOR_CANCEL else "worker-abort"
+    reason = stop_reason if stop_reason in {OPERATOR_CANCEL, SUPERSEDED} else "worker-abort"
     why = None if reason == stop_reason else stop_reason
     return End(Outcome.POLICY, reason, why)
 

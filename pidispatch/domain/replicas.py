@@ -11,7 +11,7 @@ CAPABILITIES_LABEL = "dev.pi-dispatch.capabilities"
 
 
 def replicas_of(run: NewRun, n: int | None) -> tuple[NewRun, ...]:
-    """`n` runs that differ in their id and their number alone, each admitted and paid for by itself.
+    """`n` runs that differ in id, number and subject alone, each admitted and paid for by itself.
 
     None or 1 is the run as it is. Raises ValueError for any number but 1 to 3: the file's grammar lets no other through.
     """
@@ -19,9 +19,12 @@ def replicas_of(run: NewRun, n: int | None) -> tuple[NewRun, ...]:
         return (run,)
     if not FEWEST <= n <= MOST:
         raise ValueError(f"a run has {FEWEST} or {MOST} replicas, not {n}")
-    return tuple(
-        replace(run, public_id=replica_id(run.public_id, i), replica=i, replicas=n) for i in range(1, n + 1)
-    )
+    return tuple(_replica(run, i, n) for i in range(1, n + 1))
+
+
+def _replica(run: NewRun, i: int, n: int) -> NewRun:
+    subject = None if run.subject is None else replica_subject(run.subject, i)
+    return replace(run, public_id=replica_id(run.public_id, i), subject=subject, replica=i, replicas=n)
 
 
 def replica_id(public_id: str, replica: int) -> str:

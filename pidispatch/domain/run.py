@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+from pidispatch.domain.triggers import WaitAfter, WaitProfile
+
 
 class State(StrEnum):
     QUEUED = "queued"
@@ -48,18 +50,20 @@ class Claim:
 class NewRun:
     """A run that somebody asked for. `folder` and `task` are bytes: paths and tasks fit no text column.
 
-    With a `cause` it is deferred until `not_before`, else due at once. `replica` is its number among `replicas`.
+    With a `cause` it is deferred until `not_before`, else due at once. A forge's run has no folder and no host of its
+    own. `one_shot` is the key of the trigger that it spends. One with `wait_for` is held until all of it is met; of
+    those with one `wait_key` only one runs. `replica` is its number among `replicas`.
     """
 
     public_id: str
-    folder: bytes
-    folder_given: bytes
+    folder: bytes | None
+    folder_given: bytes | None
     task: bytes
     task_bytes: int
     event: bytes
     scope: str
     target: str
-    pinned_host: str
+    pinned_host: str | None
     mutex: str | None = None
     trigger_type: str = "cli"
     trigger_id: str | None = None
@@ -74,6 +78,13 @@ class NewRun:
     priority: int = 0
     cause: str | None = None
     not_before: datetime | None = None
+    kind: str = "local"
+    title: bytes | None = None
+    body: bytes | None = None
+    subject: str | None = None
+    one_shot: str | None = None
+    wait_for: tuple[WaitAfter | WaitProfile, ...] = ()
+    wait_key: str | None = None
     replica: int | None = None
     replicas: int | None = None
 
@@ -82,6 +93,7 @@ class NewRun:
 class Waiting:
     """One run that may be admitted now on this host, as seen before any lock; `now` is Postgres's clock then.
 
+    `one_shot` is the key of the trigger that it spends, and `spent_by` the other run that had spent it by then.
     `breaker` says that its trigger's breaker holds it back, or must be asked: as `ports.Breakers.held_back`.
     `replicas` is how many runs its event started, None for one.
     """
@@ -100,6 +112,8 @@ class Waiting:
     attempt: int
     folder_given: bytes
     now: datetime
+    one_shot: str | None = None
+    spent_by: str | None = None
     breaker: str | None = None
     replicas: int | None = None
 

@@ -173,12 +173,12 @@ class Trigger:
 
     @property
     def identity(self) -> str:
-        """What stays the same when the entry moves: its id, else a hash of type, repositories, number, actions, lane."""
+        """What stays the same when the entry moves: its id, else a hash of kind, type, repositories, number, actions, lane."""
         if self.id is not None:
             return self.id
         number = getattr(self.on, "number", None)
         actions = ",".join(getattr(self.on, "actions", ()))
-        parts = (self.type, ",".join(self.repos), str(number or ""), actions, self.work.lane)
+        parts = (self.work.kind, self.type, ",".join(self.repos), str(number or ""), actions, self.work.lane)
         return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
 
 

@@ -28,9 +28,9 @@ class Cleanup:
         _tried("door", lambda: self._doors.close(run_id))
         _tried("door", lambda: self._doors.remove(run_id))
 
-    def ring(self, host: str) -> None:
-        """A slot is free: every ending rings once."""
-        _tried("bell", lambda: self._bell.ring_start(host))
+    def ring(self, host: str, *, children: int = 0) -> None:
+        """A slot is free: every ending rings once, and once more for each run that it queued."""
+        _tried("bell", lambda: self._bell.ring_start(host, 1 + children))
 
 
 def _tried(what: str, act: Callable[[], None]) -> bool:

@@ -2,22 +2,25 @@
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import structlog
 
+from pidispatch.domain.chaintree import Harvest
 from pidispatch.domain.exitline import TAIL_LIMIT, ExitLine, parse_exit
 from pidispatch.domain.outcome import MAX_SILENT, REPORT_CAPABILITY, Again, End, Evidence, judge
 from pidispatch.domain.reconcile import GATEWAY_PATIENCE, preparer_fell_silent
-from pidispatch.domain.run import AttemptFacts, BoxEnd, Claim, Occupant, State
+from pidispatch.domain.run import AttemptFacts, BoxEnd, Claim, Occupant, Outcome, State
 from pidispatch.domain.sandbox import explain_start_failure
 from pidispatch.errors import GatewayUnavailable, StaleEpoch
+from pidispatch.execute.chain import ChainCollector
 from pidispatch.execute.cleanup import Cleanup
 from pidispatch.ports import Boxes, BoxState, BoxWatch, Doors, Endings, Notes, Occupants, Reports, Runs
 
 log = structlog.get_logger(__name__)
 
+CHAIN_PATIENCE = timedelta(seconds=60)  # then a run ends without the children that could not be judged
 CAPABILITIES_LABEL = "dev.pi-dispatch.capabilities"
 
 
@@ -46,6 +49,7 @@ class Finisher:
         boxes: Boxes,
         watch: BoxWatch,
         doors: Doors,
+        chains: ChainCollector,
         cleanup: Cleanup,
         notes: Notes,
         clock: Callable[[], datetime],
@@ -58,6 +62,7 @@ class Finisher:
         self._boxes = boxes
         self._watch = watch
         self._doors = doors
+        self._chains = chains
         self._cleanup = cleanup
         self._notes = notes
         self._clock = clock
@@ -96,11 +101,13 @@ class Finisher:
             if run.state is not State.FINISHING and silent:
                 evidence = replace(evidence, worker_silent=True)
             verdict = judge(evidence)
-            written = self._write(claim, verdict, _box_end(box))
+            harvest = self._harvest(run, facts, verdict)
+            written = self._write(claim, verdict, _box_end(box), harvest)
         if written:
             log.info("attempt_over", run=run.public_id, attempt=run.attempt, **asdict(verdict))
+            children = self._chains.tell(run.run_id, run.public_id, harvest)
             self._cleanup.after(run.run_id, facts.container_id, facts.container_name)
-            self._cleanup.ring(self._host)
+            self._cleanup.ring(self._host, children=children)
 
     def _said(self, box: BoxState) -> _Said:
         """Read a box's last words. What took three workers with it is not read a fourth time."""
@@ -108,10 +115,18 @@ class Finisher:
         exit_code = box.exit_code if box.ended else None
         return _Said(parse_exit(tail), explain_start_failure(exit_code, tail))
 
-    def _write(self, claim: Claim, verdict: End | Again, box: BoxEnd) -> bool:
+    def _harvest(self, run: Occupant, facts: AttemptFacts, verdict: End | Again) -> Harvest | None:
+        """Only what completed may ask for more. An engine that is away is waited for, but not for ever."""
+        completed = isinstance(verdict, End) and verdict.outcome is Outcome.COMPLETED
+        if not completed or facts.container_name is None:
+            return None
+        patient = run.state is not State.FINISHING or self._clock() - run.state_since < CHAIN_PATIENCE
+        return self._chains.collect(run.run_id, facts.container_name, patient=patient)
+
+    def _write(self, claim: Claim, verdict: End | Again, box: BoxEnd, harvest: Harvest | None) -> bool:
         match verdict:
             case End():
-                return self._endings.end(claim, verdict, box)
+                return self._endings.end(claim, verdict, box, harvest=harvest)
             case Again():
                 return self._endings.again(claim, verdict, box)
 

@@ -29,7 +29,17 @@ from pidispatch.errors import BoxFault, FolderRefused, ImageMissing, NameTaken, 
 from pidispatch.execute.cleanup import Cleanup
 from pidispatch.execute.hands import Hands
 from pidispatch.execute.inputs import job_files
-from pidispatch.ports import Boxes, Doors, Endings, HostFiles, JobPaths, LocalFolder, OpenFolder, Runs
+from pidispatch.ports import (
+    Boxes,
+    Doors,
+    Endings,
+    HeadCommit,
+    HostFiles,
+    JobPaths,
+    LocalFolder,
+    OpenFolder,
+    Runs,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -61,6 +71,7 @@ class Launcher:
         doors: Doors,
         files: HostFiles,
         open_folder: OpenFolder,
+        head_commit: HeadCommit,
         cleanup: Cleanup,
         limits: BoxLimits,
         hands: Hands,
@@ -73,6 +84,7 @@ class Launcher:
         self._doors = doors
         self._files = files
         self._open_folder = open_folder
+        self._head_commit = head_commit
         self._cleanup = cleanup
         self._limits = limits
         self._hands = hands
@@ -94,7 +106,9 @@ class Launcher:
             spec = self._prepare(job, name, laps)
             container = self._boxes.create(spec)
             laps.lap("create")
-            claim = self._runs.boxed(claim, container_id=container, name=name)
+            claim = self._runs.boxed(
+                claim, container_id=container, name=name, commit_before=self._head_commit(_folder_of(spec))
+            )
             laps.lap("boxed")
             self._boxes.start(container)
             laps.lap("start")
@@ -189,6 +203,10 @@ class Launcher:
             return
         self._cleanup.after(claim.run_id, container, name)
         self._cleanup.ring(self._host)
+
+
+def _folder_of(spec: BoxSpec) -> str:
+    return next(mount.source for mount in spec.mounts if mount.target == WORKSPACE_DIR)
 
 
 def _verdict(error: BoxFault) -> End:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from pidispatch.errors import ConfigurationRefused, PidispatchError
+from pidispatch.errors import ConfigurationRefused, FileInUse, PidispatchError
 from pidispatch.files.reading import read
 
 PATIENCE = 5.0  # seconds to wait for another command that replaces the same file
@@ -19,14 +19,6 @@ class FileChanged(PidispatchError):
     def __init__(self, path: Path) -> None:
         self.path = path
         super().__init__(f"{path} was changed by somebody else meanwhile; nothing was written, try again")
-
-
-class FileInUse(PidispatchError):
-    """Another command holds the file's lock."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        super().__init__(f"another command is changing {path}; try again when it is done")
 
 
 def replace(path: Path, expected: bytes | None, new: bytes) -> None:
@@ -41,7 +33,7 @@ def replace(path: Path, expected: bytes | None, new: bytes) -> None:
         with _locked(target):
             if read(target).data != expected:
                 raise FileChanged(path)
-            _swap(target, new)
+            swap(target, new)
     except OSError as error:
         raise ConfigurationRefused([f"{path}: cannot be written: {error.strerror}"]) from error
 
@@ -70,7 +62,8 @@ def _try_lock(descriptor: int) -> bool:
     return True
 
 
-def _swap(target: Path, new: bytes) -> None:
+def swap(target: Path, new: bytes) -> None:
+    """Put `new` in the target's place by a rename; mode and, for root, owner stay. The caller holds a lock."""
     draft = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     draft.unlink(missing_ok=True)
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

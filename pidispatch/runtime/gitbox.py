@@ -4,10 +4,11 @@ import re
 import secrets
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 
+from pidispatch.domain.gitobjects import file_at, objects_of
 from pidispatch.domain.sandbox import (
     HOME_DIR,
     LABEL_BORN,
@@ -24,11 +25,12 @@ from pidispatch.ports import FolderState
 from pidispatch.runtime.attach import Said, attached, hear
 from pidispatch.runtime.docker import DockerBoxes
 from pidispatch.runtime.engine import Engine
-from pidispatch.runtime.gitscripts import GIT_DIFF, GIT_STATE, parse_state, plain_words
+from pidispatch.runtime.gitscripts import GIT_DIFF, GIT_SKILLS, GIT_STATE, parse_state, plain_words
 
 SECONDS = 10
 STATE_BYTES = 64 * 1024
 DIFF_BYTES = MIB
+SKILLS_BYTES = 8 * MIB
 STALE_SECONDS = 60
 
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
@@ -64,8 +66,7 @@ class DockerGitBox:
         return parse_state(said.out, mark.encode())
 
     def diff(self, folder: str, *, since: str, uid: int, gid: int, image: str) -> bytes:
-        if not _COMMIT.fullmatch(since):
-            raise BoxFault(f"not the name of a commit: {since[:80]!r}")
+        _require_commit(since)
         said = self._ask(self._spec(folder, image, uid=uid, gid=gid, ask=(GIT_DIFF, since)), DIFF_BYTES)
         if said.late:
             raise BoxFault(f"git did not answer within {self._seconds:g} s")
@@ -74,6 +75,18 @@ class DockerGitBox:
         if said.exit_code != 0:
             raise BoxFault(f"git cannot compare with {since}: {plain_words(said.err)}")
         return said.out
+
+    def skills(
+        self, folder: str, *, commit: str, flows: Sequence[str], uid: int, gid: int, image: str
+    ) -> Mapping[str, bytes]:
+        _require_commit(commit)
+        ask = (GIT_SKILLS, commit, *flows)
+        said = self._ask(self._spec(folder, image, uid=uid, gid=gid, ask=ask), SKILLS_BYTES)
+        if said.late:
+            raise BoxFault(f"git did not answer within {self._seconds:g} s")
+        objects = objects_of(said.out, commit)
+        found = {flow: file_at(objects, commit, _skill_path(flow)) for flow in flows}
+        return {flow: content for flow, content in found.items() if content is not None}
 
     def sweep(self) -> int:
         """Remove boxes that a killed process left behind; returns how many. Raises EngineUnavailable."""
@@ -121,7 +134,7 @@ class DockerGitBox:
         finally:
             timer.cancel()
 
-    def _spec(self, folder: str, image: str, *, uid: int, gid: int, ask: tuple[str, str]) -> BoxSpec:
+    def _spec(self, folder: str, image: str, *, uid: int, gid: int, ask: tuple[str, ...]) -> BoxSpec:
         return BoxSpec(
             name=f"pi-git-{self._installation}-{secrets.token_hex(6)}",
             image=image,
@@ -134,10 +147,19 @@ class DockerGitBox:
             },
             mounts=(Mount(folder, WORKSPACE_DIR, read_only=True),),
             env=_ENV,
-            entrypoint=("sh", "-c", ask[0], "sh", ask[1]),
+            entrypoint=("sh", "-c", ask[0], "sh", *ask[1:]),
             memory=1024 * MIB,
             stop_timeout=1,
         )
+
+
+def _require_commit(name: str) -> None:
+    if not _COMMIT.fullmatch(name):
+        raise BoxFault(f"not the name of a commit: {name[:80]!r}")
+
+
+def _skill_path(flow: str) -> Sequence[bytes]:
+    return b".pi", b"skills", flow.encode(), b"SKILL.md"
 
 
 def _born(labels: dict[str, str]) -> float:

@@ -47,6 +47,20 @@ if [ -s /tmp/new ]; then printf '\nnot tracked by git:\n'; head -c 65536 /tmp/ne
 """
 )
 
+# $1 is a full commit name, the others are names of skills. Whoever reads the answer computes the objects' names anew;
+# a replacement (`git replace`) would only keep the real ones away.
+GIT_SKILLS = (
+    _GIT
+    + r"""
+export GIT_NO_REPLACE_OBJECTS=1
+c=$1; shift
+{
+  printf '%s\n' "$c" "$c^{tree}" "$c:.pi" "$c:.pi/skills"
+  for f in "$@"; do printf '%s\n' "$c:.pi/skills/$f" "$c:.pi/skills/$f/SKILL.md"; done
+} | g cat-file --batch
+"""
+)
+
 _COMMIT = re.compile(rb"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 

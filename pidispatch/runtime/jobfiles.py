@@ -52,6 +52,10 @@ class JobFiles:
             raise kind(f"cannot lay out the files of {name}: {error}") from error
         return JobPaths(job=str(job), outbox=str(outbox))
 
+    def outbox(self, name: str) -> str:
+        """The outbox of box `name` on the host."""
+        return str(self._root / _plain(name) / "outbox")
+
     def remove(self, name: str) -> None:
         """Remove a box's files, whatever the job made of its outbox; nothing outside is touched. Idempotent.
 

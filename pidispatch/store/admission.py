@@ -7,6 +7,7 @@ from typing import Any
 from psycopg.types.json import Jsonb
 from sqlalchemy import Connection
 
+from pidispatch.domain import oneshot
 from pidispatch.domain.limits import PROJECT, Cap, Exceeds, WindowFill, decide, fill_state, most_used
 from pidispatch.domain.run import Claim, Waiting
 from pidispatch.ports import Admitted, Answer, Deferred, Facts, NoRoom, Passed, Ready, Refused
@@ -24,11 +25,12 @@ from pidispatch.store.admissionsql import (
 )
 from pidispatch.store.database import Database
 from pidispatch.store.ledger import EXPIRE_PAYLOAD, close
+from pidispatch.store.oneshots import spend
 from pidispatch.store.pipeline import COMMIT, Asked, alone, together
 
 
 class PostgresAdmissions:
-    """Implements `ports.Admissions`. Lock order: run, scopes by key, host, windows."""
+    """Implements `ports.Admissions`. Lock order: run, scopes by key, host, windows, one-shot."""
 
     def __init__(self, database: Database, *, host: str, worker: str) -> None:
         self._database = database
@@ -42,14 +44,25 @@ class PostgresAdmissions:
 
     def admit(self, run: Waiting, ready: Ready) -> Answer:
         """One round trip when nothing stops the run; what does is decided with every lock held, in three more."""
+        if run.one_shot is not None:
+            return self._admit_once(run, ready)
         (took,) = alone(self._database, *self._take(run, ready, claims=True))
         if took.stop == "unknown":  # locks are taken in their order only, so a scope's row is made before
-            with self._database.transaction() as connection:
-                connection.execute(ADD_SCOPES, {"keys": scope_keys(run.scope, ready), "mutex": ready.mutex})
+            self._add_scopes(run, ready)
         elif (answer := _plain(run, took)) is not None:
             return answer
         with self._database.transaction() as connection:
             return self._decide(connection, run, ready)
+
+    def _admit_once(self, run: Waiting, ready: Ready) -> Answer:
+        """Few runs spend a one-shot: one more row to lock, so they go the long way at once."""
+        self._add_scopes(run, ready)
+        with self._database.transaction() as connection:
+            return self._decide(connection, run, ready)
+
+    def _add_scopes(self, run: Waiting, ready: Ready) -> None:
+        with self._database.transaction() as connection:
+            connection.execute(ADD_SCOPES, {"keys": scope_keys(run.scope, ready), "mutex": ready.mutex})
 
     def defer(self, run: Waiting, *, cause: str, until: datetime, facts: Facts) -> None:
         with self._database.transaction() as connection:
@@ -112,9 +125,13 @@ class PostgresAdmissions:
         # A further attempt of a run that already paid for its place counts in no window.
         fills = [] if took.paid else list(map(WindowFill, ready.caps, took.used or ()))
         verdict = decide(fills)
+        refusal = None
         if isinstance(verdict, Exceeds):
             refusal = Refused(verdict.reason, verdict.why)
             facts["windows"] = [_seen(fill) for fill in fills]
+        elif run.one_shot is not None:
+            refusal = _spent(connection, run, facts)
+        if refusal is not None:
             refused = _refusal(run, refusal, provider=ready.provider, model=ready.model, facts=facts)
             together(connection, *refused, (COMMIT, {}))
             return refusal
@@ -149,6 +166,16 @@ def _busy(connection: Connection, run: Waiting, ready: Ready, facts: Facts, took
     blocker = connection.execute(BLOCKER, {"key": key}).scalar_one_or_none()
     _defer(connection, run, cause="scope", blocked_by=blocker, ready=ready, facts=facts)
     return Deferred("scope")
+
+
+def _spent(connection: Connection, run: Waiting, facts: Facts) -> Refused | None:
+    """Spend the run's one-shot, unless somebody did since the run was looked at. The windows are locked by now."""
+    by = spend(connection, run.run_id)
+    if by is None:
+        return None
+    gate = {"key": run.one_shot, "spent_by": by.run, "at": by.at.isoformat()}
+    facts["gates"] = {**facts.get("gates", {}), "one-shot": gate}
+    return Refused(oneshot.SPENT, oneshot.BY_ANOTHER_RUN)
 
 
 def _asked(cap: Cap) -> dict[str, Any]:

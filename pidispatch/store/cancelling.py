@@ -13,6 +13,7 @@ from pidispatch.store.database import Database
 from pidispatch.store.endings import SUM_USAGE
 from pidispatch.store.ledger import close, expire_payload
 from pidispatch.store.runs import REQUEST_STOP
+from pidispatch.store.waits import end_wait
 
 # Admission passes over a row that is locked here; a row that it holds itself is waited for, and found admitted.
 LOCK = text("SELECT public_id, state, host FROM runs WHERE id = :id FOR NO KEY UPDATE")
@@ -58,7 +59,7 @@ def cancel(database: Database, run_id: int, *, actor: str, reason: str | None = 
         if asked.had_ended:
             return asked
         if state in WAITING:
-            _end(connection, run_id)
+            end_waiting(connection, run_id, OPERATOR_CANCEL)
         else:
             connection.execute(REQUEST_STOP, {"id": run_id, "reason": OPERATOR_CANCEL})
         audit(connection, "cancel", run.public_id, actor, {"state": str(state), "reason": reason})
@@ -77,8 +78,10 @@ def ended_of(database: Database, run_ids: Sequence[int]) -> Sequence[int]:
         return [row.id for row in connection.execute(ENDED, {"ids": list(run_ids)})]
 
 
-def _end(connection: Connection, run_id: int) -> None:
+def end_waiting(connection: Connection, run_id: int, reason: str) -> None:
+    """End a run that waits, whose row the caller has locked: it gives back what it held, or settles what it spent."""
     close(connection, run_id)
     connection.execute(SUM_USAGE, {"id": run_id})
-    connection.execute(END_WAITING, {"id": run_id, "reason": OPERATOR_CANCEL})
+    connection.execute(END_WAITING, {"id": run_id, "reason": reason})
+    end_wait(connection, run_id)
     expire_payload(connection, run_id)

@@ -2,9 +2,11 @@
 
 from sqlalchemy import Connection, text
 
+from pidispatch.domain.chaintree import Harvest
 from pidispatch.domain.outcome import Again, End
 from pidispatch.domain.run import BoxEnd, Claim, Outcome
 from pidispatch.errors import StaleEpoch
+from pidispatch.store.chains import plant
 from pidispatch.store.database import Database
 from pidispatch.store.ledger import close, expire_payload, reopen
 
@@ -70,16 +72,16 @@ class CallsOpen(Exception):
 
 
 class PostgresEndings:
-    """Implements `ports.Endings`. Lock order: run, scopes by key, windows."""
+    """Implements `ports.Endings`. Lock order: run, the first run of its chain, scopes by key, windows."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def end(self, claim: Claim, verdict: End, box: BoxEnd) -> bool:
+    def end(self, claim: Claim, verdict: End, box: BoxEnd, *, harvest: Harvest | None = None) -> bool:
         """Write the terminal record. Returns False, changing nothing, while a model call is still open."""
         try:
             with self._database.transaction() as connection:
-                _free_slot(connection, claim)
+                _free_slot(connection, claim, harvest)
                 close(connection, claim.run_id)
                 connection.execute(SUM_USAGE, {"id": claim.run_id})
                 _end_attempt(
@@ -116,12 +118,14 @@ class PostgresEndings:
         return True
 
 
-def _free_slot(connection: Connection, claim: Claim) -> None:
+def _free_slot(connection: Connection, claim: Claim, harvest: Harvest | None = None) -> None:
     run = connection.execute(LOCK_RUN, {"id": claim.run_id, "epoch": claim.epoch}).one_or_none()
     if run is None:
         raise StaleEpoch(claim.run_id, claim.epoch)
     if run.calling:
         raise CallsOpen
+    if harvest is not None:
+        plant(connection, claim.run_id, harvest)  # it may lock another run, which comes before any scope
     scopes = {"scope": run.scope, "mutex": run.mutex, "project": run.project}
     connection.execute(LOCK_SCOPES, scopes)
     connection.execute(FREE_SCOPES, scopes)

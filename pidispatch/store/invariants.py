@@ -99,6 +99,15 @@ WHERE v.state = 'settled' AND v.settled > 0
   AND NOT EXISTS (SELECT 1 FROM run_attempts a WHERE a.run_id = r.id AND a.go_at IS NOT NULL) ORDER BY 1""",
     ),
     Invariant(
+        "one-shots",
+        "a one-shot is spent by a run that holds a slot, or that got its go",
+        f"""
+SELECT o.key || ': spent by ' || r.public_id || ', which is ' || r.state || ' and never got its go'
+FROM one_shots o JOIN runs r ON r.id = o.run_id
+WHERE r.state NOT IN ({OCCUPYING_SQL})
+  AND NOT EXISTS (SELECT 1 FROM run_attempts a WHERE a.run_id = r.id AND a.go_at IS NOT NULL) ORDER BY 1""",  # noqa: S608 - fixed words
+    ),
+    Invariant(
         "attempts",
         "a run that holds a slot has a row for its attempt",
         f"""
@@ -112,6 +121,17 @@ WHERE r.state IN ({OCCUPYING_SQL})
         """
 SELECT r.public_id || ' has ended and its task is kept for ever' FROM run_payloads p JOIN runs r ON r.id = p.run_id
 WHERE p.expires_at IS NULL AND r.state = 'ended' ORDER BY 1""",
+    ),
+    Invariant(
+        "waits",
+        "every held run is looked at again, and no other is",
+        """
+SELECT r.public_id || ' is held and nobody will look at it' FROM runs r
+WHERE r.state = 'held' AND NOT EXISTS (
+  SELECT 1 FROM run_waits w WHERE w.run_id = r.id AND w.next_check_at IS NOT NULL)
+UNION ALL
+SELECT r.public_id || ' is ' || r.state || ' and its wait goes on' FROM run_waits w JOIN runs r ON r.id = w.run_id
+WHERE w.next_check_at IS NOT NULL AND r.state <> 'held' ORDER BY 1""",
     ),
 )
 

@@ -2,6 +2,8 @@
 
 from sqlalchemy import Connection, text
 
+from pidispatch.store import oneshots
+
 # Windows are locked in one order everywhere, that of `domain.limits.lock_order`: narrow scopes first, the global rows
 # last; by code point, whatever the database's collation.
 LOCK_WINDOWS = text("""
@@ -62,9 +64,10 @@ def reopen(connection: Connection, run_id: int) -> None:
 
 
 def give_back(connection: Connection, run_id: int) -> None:
-    """Release everything the run still holds. A second call finds nothing held."""
+    """Release everything the run still holds, its one-shot last. A second call finds nothing held."""
     connection.execute(LOCK_WINDOWS, {"run": run_id})
     connection.execute(RELEASE, {"run": run_id})
+    oneshots.give_back(connection, run_id)
 
 
 def settle(connection: Connection, run_id: int) -> None:

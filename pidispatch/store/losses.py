@@ -18,7 +18,7 @@ VALUES (:id, :attempt, :host, clock_timestamp(), 'never-started', :reason, :why)
 """)
 DEFER = text("""
 UPDATE runs SET state = 'deferred', epoch = epoch + 1, attempt = :attempt, cause = :cause, blocked_by = NULL,
-  not_before = clock_timestamp() + make_interval(secs => :delay), state_since = clock_timestamp()
+  not_before = clock_timestamp() + make_interval(secs => :delay), looked_at = NULL, state_since = clock_timestamp()
 WHERE id = :id
 """)
 NUMBER = text("""

@@ -83,6 +83,19 @@ class Scope(Base):
     paused_by: Mapped[str | None] = mapped_column(comment="Who paused it: user@host")
 
 
+class Subject(Base):
+    """What runs are about."""
+
+    __tablename__ = "subjects"
+    __table_args__ = ({"comment": "What runs are about: locked by each arrival for it, and by nothing else"},)
+
+    key: Mapped[str] = mapped_column(primary_key=True, comment="A hash of scope, item and lane")
+    scope: Mapped[str] = mapped_column(comment="A folder's scope, or <forge>:<repository>")
+    item: Mapped[str] = mapped_column(comment="#<number>, !<number>, or a hash of the task")
+    lane: Mapped[str] = mapped_column(comment="The flow or command, on a close and of a replica apart")
+    arrived_at: Mapped[datetime] = _now("When something for it arrived last")
+
+
 class Run(Base):
     """A run, from being asked for to its end. Free of personal data by construction."""
 
@@ -128,6 +141,7 @@ class Run(Base):
         Index("runs_ended", text("ended_at DESC"), postgresql_where=text("ended_at IS NOT NULL")),
         Index("runs_created", text("created_at DESC")),
         Index("runs_root", "root_id", postgresql_where=text("root_id IS NOT NULL")),
+        Index("runs_subject", "subject", text("id DESC"), postgresql_where=text("subject IS NOT NULL")),
         {"comment": "A run: what was asked, where it stands, how it ended, what it used. No personal data"},
     )
 
@@ -152,6 +166,10 @@ class Run(Base):
     command: Mapped[str | None] = mapped_column(
         comment="The command line of a command run, without its slash"
     )
+    subject: Mapped[str | None] = mapped_column(
+        ForeignKey("subjects.key"), comment="What it is about; null for a run that is alone"
+    )
+    one_shot: Mapped[str | None] = mapped_column(comment="Key of the one-shot trigger that it spends")
     project: Mapped[str | None] = mapped_column(comment="Id of the project it counted for, set at admission")
     priority: Mapped[int] = mapped_column(
         SmallInteger, server_default=text("0"), comment="A step is worth ten minutes of waiting"
@@ -237,6 +255,9 @@ class Run(Base):
     chain_refused: Mapped[int | None] = mapped_column(
         SmallInteger, comment="Requests in its outbox that were refused"
     )
+    chain_answers: Mapped[list[dict[str, str]] | None] = mapped_column(
+        JSONB, comment="What became of each request in its outbox: a run, or a word"
+    )
     replica: Mapped[int | None] = mapped_column(SmallInteger, comment="Which of its replicas it is, from 1")
     replicas: Mapped[int | None] = mapped_column(SmallInteger, comment="How many there are")
 
@@ -271,6 +292,65 @@ class RunPayload(Base):
     )
 
 
+class RunWait(Base):
+    """What a run waits for before it may start, and how the asking went."""
+
+    __tablename__ = "run_waits"
+    __table_args__ = (
+        CheckConstraint("jsonb_typeof(conditions) = 'array'", name="run_waits_conditions_listed"),
+        CheckConstraint("length(key) BETWEEN 1 AND 500", name="run_waits_key_length"),
+        CheckConstraint("checks >= 0 AND faults BETWEEN 0 AND checks", name="run_waits_counts"),
+        CheckConstraint(
+            one_of("last_answer", ("go", "not-yet", "never", "fault")), name="run_waits_last_answer"
+        ),
+        CheckConstraint("(lease_until IS NULL) = (lease_by IS NULL)", name="run_waits_lease"),
+        CheckConstraint(
+            "isfinite(next_check_at) AND isfinite(lease_until)", name="run_waits_times_are_finite"
+        ),
+        CheckConstraint("NOT holder OR (key IS NOT NULL AND next_check_at IS NOT NULL)", name="holder_waits"),
+        Index("run_waits_due", "next_check_at", postgresql_where=text("next_check_at IS NOT NULL")),
+        Index("run_waits_one_holder", "key", unique=True, postgresql_where=text("holder")),
+        Index("run_waits_let_go", "key", "let_go_at", postgresql_where=text("let_go_at IS NOT NULL")),
+        {"comment": "What a run waits for before it may start; it holds no slot and no money meanwhile"},
+    )
+
+    run_id: Mapped[int] = mapped_column(
+        ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True, comment="The run"
+    )
+    conditions: Mapped[list[Any]] = mapped_column(
+        JSONB, comment="What must be true, in order: after an instant, or a profile's program says go"
+    )
+    key: Mapped[str | None] = mapped_column(comment="Of the runs with one key only one is let go")
+    holder: Mapped[bool] = mapped_column(
+        server_default=text("false"), comment="Whether it is the one of its key that is asked after"
+    )
+    asking: Mapped[bool] = mapped_column(
+        server_default=text("false"), comment="Whether the next look asks programs"
+    )
+    next_check_at: Mapped[datetime | None] = mapped_column(
+        server_default=func.now(), comment="When it is looked at again; null once it waits no more"
+    )
+    held_since: Mapped[datetime | None] = mapped_column(comment="When it was first held")
+    asked_since: Mapped[datetime | None] = mapped_column(
+        comment="The first answer that was not go: from here the longest wait is counted"
+    )
+    checks: Mapped[int] = mapped_column(server_default=text("0"), comment="Checks made")
+    faults: Mapped[int] = mapped_column(server_default=text("0"), comment="Checks in a row without an answer")
+    last_profile: Mapped[str | None] = mapped_column(comment="The profile whose program answered last")
+    last_answer: Mapped[str | None] = mapped_column(comment="go, not-yet, never, or fault for none")
+    last_at: Mapped[datetime | None] = mapped_column(comment="When it did")
+    lease_until: Mapped[datetime | None] = mapped_column(
+        comment="Until then nobody else looks at it; later the one who did is taken for dead"
+    )
+    lease_by: Mapped[str | None] = mapped_column(comment="The worker that looks at it")
+    let_go_at: Mapped[datetime | None] = mapped_column(
+        comment="When it was queued; for a while others of its key are then refused"
+    )
+    superseded_by: Mapped[int | None] = mapped_column(
+        ForeignKey("runs.id", ondelete="SET NULL"), comment="The run of its key that does its work"
+    )
+
+
 class RunAttempt(Base):
     """One attempt: one container, its go, its end."""
 
@@ -297,6 +377,7 @@ class RunAttempt(Base):
     )
     container_id: Mapped[str | None] = mapped_column(unique=True, comment="The engine's id of its container")
     image_id: Mapped[str | None] = mapped_column(comment="The engine's id of its image")
+    commit_before: Mapped[str | None] = mapped_column(comment="The folder's commit before its agent started")
     admitted_at: Mapped[datetime] = _now("When it was admitted")
     boxed_at: Mapped[datetime | None] = mapped_column(comment="When its container had been created")
     go_at: Mapped[datetime | None] = mapped_column(comment="When its box got its go: from here it is charged")
@@ -453,6 +534,8 @@ class OneShot(Base):
 
     __tablename__ = "one_shots"
     __table_args__ = (
+        Index("one_shots_run", "run_id"),
+        Index("one_shots_unmarked", "spent_at", postgresql_where=text("marked_at IS NULL")),
         {"comment": "A spent one-shot trigger; the key is its identity, the index is display only"},
     )
 
@@ -466,6 +549,27 @@ class OneShot(Base):
     run_id: Mapped[int] = mapped_column(ForeignKey("runs.id"), comment="The run that spent it")
     spent_at: Mapped[datetime] = _now("When it was spent")
     marked_at: Mapped[datetime | None] = mapped_column(comment="When the file's mark was written")
+    marked_in: Mapped[str | None] = mapped_column(
+        comment="Where: <host>:<hash of the file's path>; only there a mark that is gone means anything"
+    )
+
+
+class RearmedOneShot(Base):
+    """A one-shot trigger that was spent once and may fire again."""
+
+    __tablename__ = "rearmed_one_shots"
+    __table_args__ = (
+        Index("rearmed_one_shots_key", "key"),
+        {"comment": "What one_shots held before the trigger was armed again"},
+    )
+
+    id: Mapped[int] = _key("Surrogate key")
+    key: Mapped[str] = mapped_column(comment="The key it had in one_shots")
+    run_id: Mapped[int] = mapped_column(ForeignKey("runs.id"), comment="The run that had spent it")
+    spent_at: Mapped[datetime] = mapped_column(comment="When it had been spent")
+    marked_at: Mapped[datetime | None] = mapped_column(comment="When the file's mark had been written")
+    rearmed_at: Mapped[datetime] = _now("When it was armed again")
+    rearmed_by: Mapped[str] = mapped_column(comment="Who did it: user@host, or the file")
 
 
 class Delivery(Base):
@@ -476,6 +580,13 @@ class Delivery(Base):
         UniqueConstraint("source", "delivery_id", name="deliveries_identity"),
         Index("deliveries_body", "source", "body_hash", "received_at"),
         Index("deliveries_received", text("received_at DESC")),
+        Index("deliveries_run", "run_id", postgresql_where=text("run_id IS NOT NULL")),
+        Index(
+            "deliveries_occurrence",
+            "subject",
+            "occurrence",
+            postgresql_where=text("occurrence IS NOT NULL"),
+        ),
         {"comment": "One event and what was decided of it, dropped ones too"},
     )
 
@@ -491,6 +602,13 @@ class Delivery(Base):
     decision: Mapped[str] = mapped_column(comment="What was decided of it")
     reason: Mapped[str | None] = mapped_column(comment="Why, as a word")
     run_id: Mapped[int | None] = mapped_column(ForeignKey("runs.id"), comment="The run it led to")
+    subject: Mapped[str | None] = mapped_column(ForeignKey("subjects.key"), comment="What it is about")
+    occurrence: Mapped[str | None] = mapped_column(
+        comment="What happened, the same from every source that tells it"
+    )
+    repeats: Mapped[int] = mapped_column(
+        server_default=text("0"), comment="How often it was delivered again under the same id"
+    )
     received_at: Mapped[datetime] = _now("When it arrived")
 
 

@@ -21,11 +21,12 @@ SELECT r.public_id, r.state, coalesce(p.expires_at > clock_timestamp(), false) A
 FROM runs r LEFT JOIN run_payloads p ON p.run_id = r.id WHERE r.id = :id FOR NO KEY UPDATE OF r
 """)
 # Provider, model, image and turns are repeated as they were used; every limit is that in force when the copy starts.
+# It keeps its place in a chain: a repeat must not let an agent ask deeper.
 ADD_RUN = text("""
 INSERT INTO runs (public_id, kind, target, scope, mutex, pinned_host, trigger_type, trigger_id, trigger_index, flow,
-                  command, provider, model, image, max_turns, priority, requeue_of)
+                  command, provider, model, image, max_turns, priority, parent_id, root_id, chain_depth, requeue_of)
 SELECT :public_id, kind, target, scope, mutex, pinned_host, trigger_type, trigger_id, trigger_index, flow,
-       command, provider, model, image, max_turns, priority, id
+       command, provider, model, image, max_turns, priority, parent_id, root_id, chain_depth, id
 FROM runs WHERE id = :id
 ON CONFLICT (public_id) DO NOTHING RETURNING id
 """)

@@ -7,6 +7,8 @@ from typing import Any
 
 from sqlalchemy import text
 
+from pidispatch.ports import ChainAnswer
+from pidispatch.store.chains import answers_in
 from pidispatch.store.database import Database
 from pidispatch.store.history import RunRecord, read_run
 
@@ -38,6 +40,15 @@ PAYLOAD = text("""
 SELECT folder, task_bytes, coalesce(length(task), 0) AS task_kept_bytes, coalesce(length(event), 0) AS event_bytes,
        expires_at
 FROM run_payloads WHERE run_id = :id
+""")
+CHAIN = text("""
+SELECT r.chain_depth, p.public_id AS parent, t.public_id AS root, r.chain_refused, r.chain_answers
+FROM runs r LEFT JOIN runs p ON p.id = r.parent_id LEFT JOIN runs t ON t.id = r.root_id WHERE r.id = :id
+""")
+WAIT = text("""
+SELECT w.conditions, w.checks, w.faults, w.last_profile, w.last_answer, w.last_at, w.held_since, w.next_check_at,
+       w.let_go_at, s.public_id AS superseded_by
+FROM run_waits w LEFT JOIN runs s ON s.id = w.superseded_by WHERE w.run_id = :id
 """)
 TELLING = text("SELECT admission, reported FROM runs WHERE id = :id")
 
@@ -108,6 +119,40 @@ class PayloadRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class ChainRecord:
+    """The run's place in its chain: who asked for it (public ids), and what it asked for itself.
+
+    `refused` counts the requests in its outbox that were refused, None before they were judged; of more than 100 only
+    the first 100 `answers` are kept.
+    """
+
+    depth: int
+    parent: str | None
+    root: str | None
+    refused: int | None
+    answers: Sequence[ChainAnswer]
+
+
+@dataclass(frozen=True, slots=True)
+class WaitRecord:
+    """What the run waits or waited for before it might start: `conditions` as `[{"after": …}, {"profile": …}]`.
+
+    `faults` are those in a row; `superseded_by` is the run that does its work (a public id).
+    """
+
+    conditions: list[Any]
+    checks: int
+    faults: int
+    last_profile: str | None
+    last_answer: str | None
+    last_at: datetime | None
+    held_since: datetime | None
+    next_check_at: datetime | None
+    let_go_at: datetime | None
+    superseded_by: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class RunDetail:
     """`admission` holds the facts of the last decision, `reported` what the box said of itself (never money)."""
 
@@ -118,6 +163,8 @@ class RunDetail:
     payload: PayloadRecord | None
     admission: dict[str, Any] | None
     reported: dict[str, Any] | None
+    chain: ChainRecord
+    wait: WaitRecord | None
 
 
 def run_detail(database: Database, run_id: int) -> RunDetail:
@@ -126,6 +173,8 @@ def run_detail(database: Database, run_id: int) -> RunDetail:
     with database.transaction() as connection:
         run = read_run(connection, run_id)
         payload = connection.execute(PAYLOAD, asked).one_or_none()
+        chain = connection.execute(CHAIN, asked).one()
+        wait = connection.execute(WAIT, asked).one_or_none()
         telling = connection.execute(TELLING, asked).one()
         return RunDetail(
             run=run,
@@ -135,7 +184,15 @@ def run_detail(database: Database, run_id: int) -> RunDetail:
             payload=None if payload is None else _payload(*payload),
             admission=telling.admission,
             reported=telling.reported,
+            chain=_chain(*chain),
+            wait=None if wait is None else WaitRecord(*wait),
         )
+
+
+def _chain(
+    depth: int, parent: str | None, root: str | None, refused: int | None, kept: object
+) -> ChainRecord:
+    return ChainRecord(depth, parent, root, refused, answers_in(kept))
 
 
 def _payload(folder: bytes | None, *rest: Any) -> PayloadRecord:

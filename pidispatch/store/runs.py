@@ -22,7 +22,8 @@ WITH moved AS (
   UPDATE runs SET state = 'running', epoch = epoch + 1, state_since = clock_timestamp()
   WHERE id = :id AND epoch = :epoch AND state = 'preparing' RETURNING id, attempt, epoch),
 boxed AS (
-  UPDATE run_attempts a SET container_id = :container, container_name = :name, boxed_at = clock_timestamp()
+  UPDATE run_attempts a SET container_id = :container, container_name = :name, commit_before = :commit,
+         boxed_at = clock_timestamp()
   FROM moved WHERE a.run_id = moved.id AND a.attempt = moved.attempt)
 SELECT epoch FROM moved
 """)
@@ -83,8 +84,8 @@ class PostgresRuns:
         epoch, *rest = row
         return Job(_at(claim, epoch), *rest)
 
-    def boxed(self, claim: Claim, *, container_id: str, name: str) -> Claim:
-        return self._advance(BOXED, claim, container=container_id, name=name)
+    def boxed(self, claim: Claim, *, container_id: str, name: str, commit_before: str | None = None) -> Claim:
+        return self._advance(BOXED, claim, container=container_id, name=name, commit=commit_before)
 
     def stopping(self, claim: Claim, *, reason: str) -> Claim:
         return self._advance(STOPPING, claim, reason=reason)

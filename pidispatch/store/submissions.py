@@ -2,25 +2,26 @@
 
 from typing import Any
 
-from sqlalchemy import text
+from sqlalchemy import Connection, text
 
 from pidispatch.domain.run import NewRun, State
 from pidispatch.store.database import Database
+from pidispatch.store.waits import add_wait
 
 KNOWN = text("SELECT EXISTS (SELECT 1 FROM runs WHERE public_id = :public_id)")
 ADD_SCOPE = text('INSERT INTO scopes (key, "limit") VALUES (:key, :limit) ON CONFLICT (key) DO NOTHING')
 ADD_RUN = text("""
 INSERT INTO runs (public_id, kind, target, scope, mutex, pinned_host, trigger_type, trigger_id, trigger_index, flow,
                   command, provider, model, image, max_turns, max_tokens, priority, state, cause, not_before,
-                  replica, replicas)
-VALUES (:public_id, 'local', :target, :scope, :mutex, :pinned_host, :trigger_type, :trigger_id, :trigger_index, :flow,
+                  subject, one_shot, replica, replicas)
+VALUES (:public_id, :kind, :target, :scope, :mutex, :pinned_host, :trigger_type, :trigger_id, :trigger_index, :flow,
         :command, :provider, :model, :image, :max_turns, :max_tokens, :priority, :state, :cause, :not_before,
-        :replica, :replicas)
+        :subject, :one_shot, :replica, :replicas)
 ON CONFLICT (public_id) DO NOTHING RETURNING id
 """)
 ADD_PAYLOAD = text("""
-INSERT INTO run_payloads (run_id, folder, folder_given, task, task_bytes, event)
-VALUES (:run, :folder, :folder_given, :task, :task_bytes, :event)
+INSERT INTO run_payloads (run_id, folder, folder_given, task, task_bytes, title, body, event)
+VALUES (:run, :folder, :folder_given, :task, :task_bytes, :title, :body, :event)
 """)
 
 
@@ -37,19 +38,27 @@ class PostgresSubmissions:
 
     def submit(self, run: NewRun) -> int | None:
         with self._database.transaction() as connection:
-            connection.execute(ADD_SCOPE, {"key": run.scope, "limit": None})
-            if run.mutex is not None:
-                connection.execute(ADD_SCOPE, {"key": run.mutex, "limit": 1})
-            run_id: int | None = connection.execute(ADD_RUN, values_of(run)).scalar_one_or_none()
-            if run_id is not None:
-                connection.execute(ADD_PAYLOAD, {"run": run_id, **payload_of(run)})
-        return run_id
+            return add_run(connection, run)
+
+
+def add_run(connection: Connection, run: NewRun) -> int | None:
+    """The new row's id; None, having written nothing, when a run of this public id exists."""
+    connection.execute(ADD_SCOPE, {"key": run.scope, "limit": None})
+    if run.mutex is not None:
+        connection.execute(ADD_SCOPE, {"key": run.mutex, "limit": 1})
+    run_id: int | None = connection.execute(ADD_RUN, values_of(run)).scalar_one_or_none()
+    if run_id is not None:
+        connection.execute(ADD_PAYLOAD, {"run": run_id, **payload_of(run)})
+        if run.wait_for:
+            add_wait(connection, run_id, run)
+    return run_id
 
 
 def values_of(run: NewRun) -> dict[str, Any]:
     """What `ADD_RUN` asks for."""
     return {
         "public_id": run.public_id,
+        "kind": run.kind,
         "target": run.target,
         "scope": run.scope,
         "mutex": run.mutex,
@@ -70,6 +79,8 @@ def values_of(run: NewRun) -> dict[str, Any]:
         "not_before": run.not_before,
         "replica": run.replica,
         "replicas": run.replicas,
+        "subject": run.subject,
+        "one_shot": run.one_shot,
     }
 
 
@@ -80,5 +91,7 @@ def payload_of(run: NewRun) -> dict[str, Any]:
         "folder_given": run.folder_given,
         "task": run.task,
         "task_bytes": run.task_bytes,
+        "title": run.title,
+        "body": run.body,
         "event": run.event,
     }

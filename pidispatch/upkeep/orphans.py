@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import structlog
 
@@ -13,6 +14,15 @@ from pidispatch.ports import Boxes, BoxState, Doors, HostFiles
 log = structlog.get_logger(__name__)
 
 _BOX_NAME = re.compile(r"pi-job-([0-9a-f]{8})-(\d+)-(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What lay on this host: containers, the names of job files, the runs that have a door."""
+
+    boxes: Sequence[BoxState]
+    files: Sequence[str]
+    doors: Sequence[int]
 
 
 class Orphans:
@@ -33,11 +43,15 @@ class Orphans:
         self._files = files
         self._open_doors = open_doors
 
-    def remove(self, boxes: Sequence[BoxState], rows: Sequence[Occupant]) -> None:
-        """`boxes` were listed before `rows`, so that a box of a new run is not taken for an orphan."""
+    def see(self, boxes: Sequence[BoxState]) -> Seen:
+        """Look at what lies here, before the rows are read: then nothing of a run that starts meanwhile is in it."""
+        return Seen(boxes, self._files.leftovers(), self._open_doors())
+
+    def remove(self, seen: Seen, rows: Sequence[Occupant]) -> None:
+        """`rows` were read after `seen`, so that what a new run has just made is not taken for an orphan."""
         live = {(run.run_id, run.attempt) for run in rows}
         boxed: set[tuple[int, int]] = set()
-        for box in boxes:
+        for box in seen.boxes:
             key = _identity(box)
             if key is None or key in live:
                 continue
@@ -45,17 +59,17 @@ class Orphans:
                 log.info("orphan_removed", box=box.name)
             else:
                 boxed.add(key)  # its container is still there, so its files and its door stay
-        self._remove_files(live | boxed)
-        self._remove_doors({run_id for run_id, _ in live | boxed})
+        self._remove_files(seen.files, live | boxed)
+        self._remove_doors(seen.doors, {run_id for run_id, _ in live | boxed})
 
-    def _remove_files(self, kept: set[tuple[int, int]]) -> None:
-        for name in self._files.leftovers():
+    def _remove_files(self, names: Sequence[str], kept: set[tuple[int, int]]) -> None:
+        for name in names:
             named = _BOX_NAME.fullmatch(name)
             if named and named[1] == self._installation and (int(named[2]), int(named[3])) not in kept:
                 _tried("files", name, lambda name=name: self._files.remove(name))  # type: ignore[misc]
 
-    def _remove_doors(self, kept: set[int]) -> None:
-        for run_id in self._open_doors():
+    def _remove_doors(self, doors: Sequence[int], kept: set[int]) -> None:
+        for run_id in doors:
             if run_id not in kept:
                 _tried("door", str(run_id), lambda run_id=run_id: self._close(run_id))  # type: ignore[misc]
 

@@ -89,14 +89,15 @@ class Reconciler:
         self._pool.let_go()
 
     def look(self) -> None:
-        """One pass. Boxes are listed before rows: a box that is listed had its row before."""
+        """One pass. What lies here is listed before rows: whatever is listed had its row before."""
         now = self._clock()
         boxes = self._watch.ours(self._installation)
+        seen = self._orphans.see(boxes)
         rows = self._occupants.occupants(self._host)
         by_id = {box.container_id: box for box in boxes}
         for run in rows:
             self._settle(run, by_id.get(run.container_id or ""), now)
-        self._orphans.remove(boxes, rows)
+        self._orphans.remove(seen, rows)
         self._forget(rows)
         self._lost_lookers.count()
         self.ring()

@@ -2,7 +2,12 @@
 
 import pytest
 
-from tests.cli.lives import CONTAINER, FAILED, begin, call, end
+from pidispatch.domain.chaintree import Harvest
+from pidispatch.domain.outbox import Child, Refusal
+from pidispatch.domain.run import BoxEnd
+from pidispatch.store.endings import PostgresEndings
+from pidispatch.store.runs import PostgresRuns
+from tests.cli.lives import CONTAINER, DONE, FAILED, begin, call, end
 from tests.store.builders import a_host, a_run, row, value
 
 RECORD = [
@@ -22,6 +27,7 @@ USAGE = [
     "tokens_cache_read", "tokens_cache_write", "tokens_reasoning", "cost_micros", "cost_class",
 ]  # fmt: skip
 RESERVATION = ["scope", "unit", "period", "starts_on", "state", "held", "settled", "used"]
+CHAIN = ["depth", "parent", "root", "refused", "answers"]
 PAYLOAD = ["folder", "task_bytes", "task_kept_bytes", "event_bytes", "expires_at"]
 
 
@@ -98,7 +104,7 @@ def test_a_shown_run_has_keys_that_stay(pidispatch, database):
 
     shown = pidispatch("show", str(run_id), "--json").document
 
-    keys = ["run", "attempts", "usage", "reservations", "payload", "admission", "reported"]
+    keys = ["run", "attempts", "usage", "reservations", "payload", "admission", "reported", "chain", "wait"]
     assert list(shown) == keys
     parts = (
         shown["run"],
@@ -106,8 +112,9 @@ def test_a_shown_run_has_keys_that_stay(pidispatch, database):
         shown["usage"][0],
         shown["reservations"][0],
         shown["payload"],
+        shown["chain"],
     )
-    assert [list(part) for part in parts] == [RECORD, ATTEMPT, USAGE, RESERVATION, PAYLOAD]
+    assert [list(part) for part in parts] == [RECORD, ATTEMPT, USAGE, RESERVATION, PAYLOAD, CHAIN]
     assert shown["usage"][0]["tokens_in"] == 100
     assert shown["reservations"][0]["state"] == "settled"
     assert shown["payload"]["folder"] == "/repos/done"
@@ -211,6 +218,23 @@ def test_what_came_from_outside_moves_no_cursor(pidispatch, database):
         said = pidispatch(*arguments).out
         assert said.isascii() or said.replace("\n", "").isprintable()
         assert not any(char in said for char in "\x1b\x07\u202e")
+
+
+def test_what_a_run_asked_for_is_shown_with_it_and_with_what_it_became(pidispatch, database):
+    run_id = a_run(database)
+    claim = PostgresRuns(database).finishing(begin(database, f"{run_id:064x}"))
+    child = Child("1", "chain-0123456789abcdef", "review", b"look", b"{}")
+    refused = [Refusal(str(number), "chain-gate-deny", "no-skill") for number in range(2, 104)]
+    assert PostgresEndings(database).end(claim, DONE, BoxEnd(0), harvest=Harvest((child, *refused)))
+
+    parent, made = pidispatch("show", str(run_id)).out, pidispatch("show", child.public_id).out
+
+    assert child.public_id in parent
+    assert parent.count("chain-gate-deny no-skill") == 99
+    assert parent.endswith("3 more were refused\n")
+    assert f"asked for by   {name_of(database, run_id)} (depth 1)\n" in made
+    answer = pidispatch("show", str(run_id), "--json").document["chain"]["answers"][1]
+    assert answer == {"request": "2", "run": None, "refused": "chain-gate-deny", "why": "no-skill"}
 
 
 def test_a_deleted_payload_is_said(pidispatch, database):

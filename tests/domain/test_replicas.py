@@ -20,16 +20,23 @@ RUN = NewRun(
     trigger_type="label",
     trigger_id="t",
     priority=3,
+    subject="acme/web#7:tidy",
 )
 
 
 @pytest.mark.parametrize("n", [2, 3])
-def test_replicas_differ_in_their_id_and_number_alone(n):
+def test_replicas_differ_in_id_number_and_subject_alone(n):
     made = replicas_of(RUN, n)
 
     assert [run.public_id for run in made] == [f"github-7f3a-r{i}" for i in range(1, n + 1)]
     assert [(run.replica, run.replicas) for run in made] == [(i, n) for i in range(1, n + 1)]
-    assert {replace(run, public_id=RUN.public_id, replica=None, replicas=None) for run in made} == {RUN}
+    assert [run.subject for run in made] == [f"acme/web#7:tidy:r{i}" for i in range(1, n + 1)]
+    same = {"public_id": RUN.public_id, "subject": RUN.subject, "replica": None, "replicas": None}
+    assert {replace(run, **same) for run in made} == {RUN}
+
+
+def test_a_run_without_a_subject_gets_none():
+    assert [run.subject for run in replicas_of(replace(RUN, subject=None), 2)] == [None, None]
 
 
 @pytest.mark.parametrize("n", [None, 1])

@@ -6,9 +6,13 @@ import signal
 import subprocess
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from pidispatch.domain.sandbox import LABEL_ATTEMPT, LABEL_INSTALLATION, LABEL_ROLE, LABEL_RUN, ROLE_JOB
 
@@ -62,6 +66,14 @@ class Engine:
     def containers(self, installation: str) -> list[str]:
         label = f"label={LABEL_INSTALLATION}={installation}"
         return self.docker("ps", "-a", "--filter", label, "--format", "{{.Names}} {{.Status}}").splitlines()
+
+    def forgotten(self, *, begun: bool) -> list[str]:
+        """Boxes that the engine no longer knows and whose processes are there; nobody kills the machine's own engine.
+
+        Not `begun`: an engine that was killed in the middle of a start leaves runc waiting, for ever, before the box's
+        program. Nothing of ours has run in it, and Docker offers no way to it.
+        """
+        return []
 
     def remove_all(self, installation: str) -> None:
         self._installation = None
@@ -121,11 +133,12 @@ def _event(said: dict[str, Any]) -> Event | None:
 
 
 class PrivateEngine(Engine):
-    """A dockerd of our own, with another root, socket and no network; `live_restore` keeps boxes over its death."""
+    """A dockerd of our own, with another root, socket and no network; `live_restore`, read at each
+    start, keeps boxes over its death."""
 
     def __init__(self, folder: Path, *, live_restore: bool) -> None:
         super().__init__()
-        self.folder, self._live_restore = folder, live_restore
+        self.folder, self.live_restore = folder, live_restore
         self.host = f"unix://{folder}/docker.sock"
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -143,7 +156,7 @@ class PrivateEngine(Engine):
             str(self.folder / "exec"),
         ]
         command += ["--pidfile", str(self.folder / "docker.pid"), "--host", str(self.host)]
-        command += ["--bridge=none", "--iptables=false", f"--live-restore={str(self._live_restore).lower()}"]
+        command += ["--bridge=none", "--iptables=false", f"--live-restore={str(self.live_restore).lower()}"]
         with (self.folder / "dockerd.log").open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
         end = time.monotonic() + 30
@@ -189,6 +202,24 @@ class PrivateEngine(Engine):
                 ["docker", "load", "-q"], stdin=save.stdout, env=environment, check=True, capture_output=True
             )
 
+    def _shims(self) -> Iterator[psutil.Process]:
+        """The parents of its boxes. A dockerd that is killed while it starts one may leave an empty one behind."""
+        for process in psutil.process_iter():
+            with suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
+                command = " ".join(process.cmdline())
+                if "containerd-shim" in command and f"{self.folder}/exec/" in command:
+                    yield process
+
+    def forgotten(self, *, begun: bool) -> list[str]:
+        known = set(self.docker("ps", "-q", "--no-trunc").split())
+        found = []
+        for shim in self._shims():
+            with suppress(psutil.NoSuchProcess):
+                inside = [child.cmdline() for child in shim.children(recursive=True)]
+                if inside and not known & set(shim.cmdline()) and begun == (inside != [["runc", "init"]]):
+                    found.append(f"a box that Docker forgot, with {inside}")
+        return found
+
     def poll(self) -> int | None:
         return None if self._process is None else self._process.poll()
 
@@ -207,3 +238,6 @@ class PrivateEngine(Engine):
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        for shim in self._shims():
+            for process in (shim, *shim.children(recursive=True)):
+                process.kill()

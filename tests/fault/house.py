@@ -7,7 +7,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from sqlalchemy import text
 from pidispatch.app.up import worker_command
 from pidispatch.domain.identity import folder_mutex, folder_scope
 from pidispatch.domain.run import NewRun
-from pidispatch.entrypoints.scripted import ScriptedProvider
+from pidispatch.entrypoints.scripted import Asked, ScriptedProvider
 from pidispatch.errors import DatabaseUnavailable
 from pidispatch.gateway.client import ControlDoors
 from pidispatch.gateway.control import NAME as CONTROL
@@ -43,10 +43,22 @@ class House:
     """Postgres, Valkey, a gateway, a worker of two processes, and a scripted provider in this process.
 
     `tick` is the supervisor: it starts again what died a second ago. Only the main thread may use a house.
+    `actors` is the module that the worker loads, `settings` are more variables for it and the gateway.
     """
 
-    def __init__(self, root: Path, engine: Engine, clock: Clock, provider: ScriptedProvider) -> None:
+    def __init__(
+        self,
+        root: Path,
+        engine: Engine,
+        clock: Clock,
+        provider: ScriptedProvider,
+        *,
+        actors: str = "tests.fault.actors",
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
         self.root, self.engine, self.clock, self.provider = root, engine, clock, provider
+        self._actors, self._settings = actors, settings or {}
+        self._asked: list[str] = []
         self.pace = Pace()
         provider.pace = self.pace
         self.host = f"fault-{secrets.token_hex(3)}"
@@ -79,7 +91,7 @@ class House:
         self._programs["gateway"] = self.gateway
         self.gateway.start()
         command = worker_command(processes=2, threads=4)
-        command[command.index("pidispatch.actors")] = "tests.fault.actors"
+        command[command.index("pidispatch.actors")] = self._actors
         self.worker = Program(
             "worker",
             command,
@@ -123,6 +135,7 @@ class House:
             "PI_JOB_MEMORY": "512m",
             FAILPOINTS: str(self.failpoints),
             **self.engine.environment(),
+            **self._settings,
         }
 
     # -- the supervisor
@@ -212,6 +225,11 @@ class House:
     def value(self, statement: str, **values: Any) -> Any:
         return next(iter(self.rows(statement, **values)[0].values()))
 
+    def asked_about(self, task: str) -> Sequence[Asked]:
+        """What the provider was asked with this text in it."""
+        self._asked += [str(call.body) for call in self.provider.asked[len(self._asked) :]]
+        return [call for call, said in zip(self.provider.asked, self._asked, strict=False) if task in said]
+
     def live_workers(self) -> int:
         return int(self.value("SELECT count(*) FROM workers"))
 
@@ -241,12 +259,12 @@ class House:
 
 
 @contextmanager
-def a_house(engine: Engine, clock: Clock) -> Iterator[House]:
+def a_house(engine: Engine, clock: Clock, **options: Any) -> Iterator[House]:
     """A house for the length of the block, with a short path that other users may walk through."""
     root = Path(tempfile.mkdtemp(prefix="pdf-", dir="/tmp"))
     root.chmod(0o711)
     with ScriptedProvider() as provider:
-        house = House(root, engine, clock, provider)
+        house = House(root, engine, clock, provider, **options)
         try:
             house.start()
             yield house

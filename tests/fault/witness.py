@@ -33,27 +33,36 @@ def problems(house: House, run_id: int, endings: tuple[str, ...]) -> Iterator[st
     word = run["reason"] or run["outcome"]
     if word not in endings:
         yield f"it ended {word} ({run['why']}), not {' or '.join(endings)}"
+    yield from contradictions(house, run_id)
+    yield from ledger_problems(house)
+
+
+def contradictions(house: House, run_id: int) -> Iterator[str]:
+    """Where the engine's log and the provider's memory deny what the rows of one run say."""
     attempts = house.rows("SELECT * FROM run_attempts WHERE run_id = :id ORDER BY attempt", id=run_id)
-    yield from _boxes(house.engine.events(run_id), attempts)
+    yield from boxes_deny(house.engine.events(run_id), attempts)
     yield from _money(house, run_id, attempts)
+
+
+def ledger_problems(house: House) -> Iterator[str]:
     try:
         assert_ledger_is_exact(house.database)
     except AssertionError as error:
         yield f"the ledger is not exact: {error}"
 
 
-def _boxes(events: list[Event], attempts: list[dict[str, object]]) -> Iterator[str]:
+def boxes_deny(events: list[Event], attempts: list[dict[str, object]]) -> Iterator[str]:
     """A box is started once, boxes of a run never overlap, and those that got their go are the charged attempts."""
     starts = [event for event in events if event.action == "start"]
     if len({event.container for event in starts}) != len(starts):
         yield "a container was started twice"
     for before, after in pairwise(starts):
-        died = any(
-            event.container == before.container and event.action == "die" and event.at <= after.at
-            for event in events
-        )
-        if not died:
-            yield f"attempts {before.attempt} and {after.attempt} had boxes at the same time"
+        # Docker logs no death of a box that ended while dockerd was down; it logs that it was removed.
+        until = [
+            event.action for event in events if event.container == before.container and event.at <= after.at
+        ]
+        if not {"die", "destroy"} & set(until):
+            yield f"attempts {before.attempt} and {after.attempt} had boxes at the same time, after {until}"
     charged = {attempt["container_id"] for attempt in attempts if attempt["go_at"] is not None}
     if not charged <= {event.container for event in starts}:
         yield "an attempt is charged whose box never started"
@@ -77,7 +86,7 @@ def _money(house: House, run_id: int, attempts: list[dict[str, object]]) -> Iter
     task = (
         f"work in {house.value('SELECT target FROM runs WHERE id = :id', id=run_id).removeprefix('local:')}"
     )
-    asked = [call for call in house.provider.asked if task in str(call.body)]
+    asked = house.asked_about(task)
     rows = house.rows("SELECT * FROM provider_calls WHERE run_id = :id", id=run_id)
     if len(rows) < len(asked):
         yield f"the provider was asked {len(asked)} times, {len(rows)} calls are recorded"

@@ -6,8 +6,10 @@ from dataclasses import dataclass, field
 from sqlalchemy import text
 
 from pidispatch.admit import AdmissionGate
+from pidispatch.domain.outbox import Letter
 from pidispatch.domain.policy import Policy
 from pidispatch.errors import EngineUnavailable, FolderRefused, GatewayUnavailable
+from pidispatch.execute.chain import ChainCollector, ChainLimits
 from pidispatch.execute.cleanup import Cleanup
 from pidispatch.execute.finish import Finisher
 from pidispatch.execute.hands import Hands
@@ -15,6 +17,7 @@ from pidispatch.execute.launch import BoxLimits, Launcher
 from pidispatch.ports import ImageFacts, JobPaths, LocalFolder, ProviderFacts, Refused
 from pidispatch.store.admission import PostgresAdmissions
 from pidispatch.store.calls import PostgresCallLedger, PostgresTickets
+from pidispatch.store.chains import PostgresChains
 from pidispatch.store.database import Database
 from pidispatch.store.endings import PostgresEndings
 from pidispatch.store.hosts import PostgresHosts
@@ -91,6 +94,9 @@ class FakeFiles:
         self.kept[name] = dict(files)
         return JobPaths(f"/jobs/{name}/job", f"/jobs/{name}/outbox")
 
+    def outbox(self, name):
+        return f"/jobs/{name}/outbox"
+
     def remove(self, name):
         self.kept.pop(name, None)
 
@@ -112,6 +118,21 @@ class FakeBell:
 
     def pending(self, host):
         return self.waiting
+
+
+@dataclass
+class FakeGitBox:
+    """`skills` by the commit they were committed at."""
+
+    skills_at: dict[str, dict[str, bytes]] = field(default_factory=dict)
+    error: Exception | None = None
+    asked: int = 0
+
+    def skills(self, folder, *, commit, flows, uid, gid, image):
+        self.asked += 1
+        if self.error is not None:
+            raise self.error
+        return {flow: content for flow, content in self.skills_at.get(commit, {}).items() if flow in flows}
 
 
 class Site:
@@ -145,6 +166,8 @@ class Site:
             concurrency=capacity,
             daily_cap=25,
         )
+        self.head: str | None = "a" * 40
+        self.gitbox, self.letters = FakeGitBox(), dict[str, tuple[Letter, ...]]()
         self.gone_workers: set[str] = set()
         self.hands = Hands(WORKER, self.gone_workers.__contains__)
         cleanup = Cleanup(boxes=self.boxes, doors=self.doors, files=self.files, bell=self.bell)
@@ -168,10 +191,12 @@ class Site:
             doors=self.doors,
             files=self.files,
             open_folder=self.open_folder,
+            head_commit=lambda _: self.head,
             cleanup=cleanup,
             limits=BoxLimits(1 << 30, 1.0, 60),
             hands=self.hands,
         )
+        self.chains = self.collector(ChainLimits(depth=1))
         self.finisher = Finisher(
             host=HOST,
             runs=self.runs,
@@ -181,6 +206,7 @@ class Site:
             boxes=self.boxes,
             watch=self.boxes,
             doors=self.doors,
+            chains=self.chains,
             cleanup=cleanup,
             notes=self.notes,
             clock=self.now,
@@ -207,6 +233,17 @@ class Site:
             lost_lookers=LostLookers(self.notes, PostgresLosses(database, host=HOST)),
             sweep=lambda: 0,
             clock=self.now,
+        )
+
+    def collector(self, limits):
+        return ChainCollector(
+            chains=PostgresChains(self.database),
+            read_outbox=lambda box: self.letters.get(box, ()),
+            gitbox=self.gitbox,
+            open_folder=self.open_folder,
+            head_commit=lambda _: self.head,
+            policies=self,
+            limits=limits,
         )
 
     def current(self):

@@ -10,7 +10,7 @@ from pidispatch.errors import DatabaseUnavailable
 from pidispatch.ports import CallEnd
 from pidispatch.runtime.jobfiles import JobFiles
 from tests.flows.site import Site
-from tests.store.builders import a_run, assert_ledger_is_exact, row, value
+from tests.store.builders import a_run, after_a_look, assert_ledger_is_exact, row, value
 from tests.support.disks import small_disk
 
 STATE = "SELECT state FROM runs WHERE id = :id"
@@ -117,6 +117,7 @@ def test_a_disk_that_is_full_during_an_admission_admits_nothing(site, table, act
 
     assert value(site.database, STATE, id=run_id) == "queued"
     make_room(site)
+    after_a_look(site.database)
     assert site.gate.admit().attempt == 1
     assert_ledger_is_exact(site.database)
 

@@ -14,7 +14,7 @@ from pidispatch.services.notes import WorkerNotes
 from pidispatch.store.cancelling import cancel
 from tests.flows.site import Site
 from tests.flows.test_reconciler import a_box, evidence, make_due, silence_worker
-from tests.store.builders import WORKER, a_run, assert_ledger_is_exact, row, value
+from tests.store.builders import WORKER, a_run, after_a_look, assert_ledger_is_exact, row, value
 
 ROOT = Path(__file__).parents[2]
 ENDED = "SELECT outcome, reason, why, exit_code FROM runs WHERE id = :id"
@@ -91,6 +91,7 @@ def test_a_worker_lost_over_a_look_counts_once_however_many_processes_see_it(sit
 def test_a_look_that_led_to_an_admission_counts_by_its_row_alone(site):
     run_id = a_run(site.database)
     looked_at(site)
+    after_a_look(site.database)
     site.gate.admit()
 
     site.look()
@@ -255,6 +256,7 @@ def test_a_worker_killed_while_it_waits_for_the_gateway_was_not_killed_by_the_ru
     site.look()
     assert evidence(site, first) == []
 
+    after_a_look(site.database)
     claim, container = site.started()
     site.go(claim)
     site.boxes.finish(container, 0)

@@ -184,6 +184,23 @@ def test_orphans_of_this_installation_are_removed_and_others_are_left(site):
     assert site.doors.directories == set()
 
 
+def test_a_run_that_starts_during_a_look_keeps_its_files_and_its_door(site, monkeypatch):
+    a_run(site.database)
+    read = site.runs.occupants
+
+    def read_and_start(host):
+        rows = read(host)
+        site.started()
+        return rows
+
+    monkeypatch.setattr(site.runs, "occupants", read_and_start)
+    site.reconciler.look()
+
+    (box,) = site.boxes.ours(INSTALLATION)
+    assert list(site.files.kept) == [box.name]
+    assert len(site.doors.opened) == 1
+
+
 def test_bells_never_exceed_the_room_there_is(site):
     for _ in range(20):
         a_run(site.database)

@@ -90,10 +90,10 @@ def test_a_cancel_between_the_judgement_and_its_record_is_recorded(site, monkeyp
     site.boxes.finish(container, 0)
     end = site.endings.end
 
-    def cancelled_meanwhile(*arguments):
+    def cancelled_meanwhile(*arguments, **more):
         monkeypatch.setattr(site.endings, "end", end)
         cancel(site, run_id)
-        return end(*arguments)
+        return end(*arguments, **more)
 
     monkeypatch.setattr(site.endings, "end", cancelled_meanwhile)
     site.finisher.finish(run_id)

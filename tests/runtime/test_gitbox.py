@@ -3,6 +3,7 @@
 import os
 import subprocess
 import time
+import zlib
 
 import pytest
 
@@ -301,6 +302,106 @@ def test_a_commit_that_is_none_is_refused(repository, diff):
     for words in ("--output=/workspace/x", "HEAD", "", "0" * 39):
         with pytest.raises(BoxFault, match="not the name of a commit"):
             diff(repository, words)
+
+
+@pytest.fixture
+def skills(git, job_image, boxes, installation):
+    def ask(repository, commit, *flows):
+        repository.give_away()
+        found = git.skills(
+            str(repository.path), commit=commit, flows=flows, uid=SOMEBODY, gid=SOMEBODY, image=job_image
+        )
+        assert list(boxes.ours(installation)) == []
+        return found
+
+    return ask
+
+
+ALLOW, DENY = b"---\nai-trigger: allow\n---\n", b"---\nai-trigger: deny-\n---\n"
+
+
+def a_skill(repository, flow, content):
+    return repository.write(f".pi/skills/{flow}/SKILL.md", content)
+
+
+def test_a_skill_is_read_as_it_was_at_the_commit(repository, skills):
+    a_skill(repository, "review", DENY)
+    a_skill(repository, "deploy", ALLOW)
+    before = repository.commit()
+    a_skill(repository, "review", ALLOW)
+    a_skill(repository, "later", ALLOW)
+    after = repository.commit()
+    a_skill(repository, "never", ALLOW)
+
+    flows = ("review", "deploy", "later", "never")
+    assert skills(repository, before, *flows) == {"review": DENY, "deploy": ALLOW}
+    assert skills(repository, after, *flows) == {"review": ALLOW, "deploy": ALLOW, "later": ALLOW}
+    assert skills(repository, "0" * 40, *flows) == {}
+
+
+def test_skills_are_read_out_of_packs(repository, skills):
+    a_skill(repository, "review", ALLOW)
+    commit = repository.commit()
+    repository.git("gc", "-q", "--aggressive", "--prune=now")
+
+    assert skills(repository, commit, "review") == {"review": ALLOW}
+
+
+def test_a_skill_that_is_a_link_or_a_program_or_huge_is_none(repository, skills):
+    real = a_skill(repository, "real", ALLOW)
+    a_skill(repository, "program", ALLOW).chmod(0o755)
+    (repository.path / ".pi/skills/linked").mkdir()
+    (repository.path / ".pi/skills/linked/SKILL.md").symlink_to(real)
+    (repository.path / ".pi/skills/whole").symlink_to(real.parent)
+    a_skill(repository, "z-huge", ALLOW + bytes(9 * MIB))
+    commit = repository.commit()
+
+    found = skills(repository, commit, "real", "program", "linked", "whole", "z-huge")
+
+    assert found == {"real": ALLOW}
+
+
+def test_a_forged_object_under_the_real_ones_name_vouches_for_nothing(repository, skills):
+    a_skill(repository, "review", DENY)
+    commit = repository.commit()
+    blob = repository.git("rev-parse", "HEAD:.pi/skills/review/SKILL.md")
+    loose = repository.path / ".git/objects" / blob[:2] / blob[2:]
+    loose.chmod(0o644)
+    loose.write_bytes(zlib.compress(b"blob %d\0" % len(ALLOW) + ALLOW))
+    shown = repository.git("cat-file", "blob", blob)
+
+    assert "allow" in shown  # git itself is taken in
+    assert skills(repository, commit, "review") == {}
+
+
+@pytest.mark.parametrize("what", ["HEAD", "HEAD^{tree}", "HEAD:.pi/skills/review/SKILL.md"])
+def test_a_replacement_vouches_for_nothing(repository, skills, what):
+    a_skill(repository, "review", DENY)
+    commit = repository.commit()
+    real = repository.git("rev-parse", what)
+    a_skill(repository, "review", ALLOW)
+    repository.commit()
+    repository.git("replace", real, repository.git("rev-parse", what))
+
+    assert skills(repository, commit, "review") == {"review": DENY}
+
+
+def test_a_hostile_configuration_runs_nothing_when_a_skill_is_read(hostile, skills):
+    repository, _ = hostile
+    a_skill(repository, "review", ALLOW)
+    repository.git("update-index", "--add", ".pi/skills/review/SKILL.md")
+    tree = repository.git("write-tree")
+    commit = repository.git("commit-tree", tree, "-m", "x")
+
+    assert skills(repository, commit, "review") == {"review": ALLOW}
+
+
+@pytest.mark.parametrize("commit", ["HEAD", "main", "", "0" * 39, "--help", "0" * 40 + "^"])
+def test_only_the_full_name_of_a_commit_is_asked_about(repository, skills, commit):
+    repository.commit()
+
+    with pytest.raises(BoxFault, match="not the name of a commit"):
+        skills(repository, commit, "review")
 
 
 def test_an_image_without_git_is_said(repository, git, engine, installation):

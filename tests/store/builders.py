@@ -7,6 +7,7 @@ from sqlalchemy import text
 
 from pidispatch.domain.limits import EVERYTHING, Cap, run_caps
 from pidispatch.domain.run import Claim, NewRun
+from pidispatch.domain.triggers import WaitAfter, WaitProfile
 from pidispatch.ports import Admitted, Answer, Ready
 from pidispatch.store.admission import PostgresAdmissions
 from pidispatch.store.database import Database
@@ -51,6 +52,29 @@ def a_run(database: Database, *, folder: str | None = None, priority: int = 0, t
     return run_id
 
 
+def a_held_run(
+    database: Database, *wait_for: WaitAfter | WaitProfile, key: str | None = None, **more: object
+) -> int:
+    """A run that waits for something named, not looked at yet."""
+    number = next(_numbers)
+    run = NewRun(
+        public_id=f"local-{number}",
+        folder=b"/repos/held",
+        folder_given=b"/repos/held",
+        task=b"work",
+        task_bytes=4,
+        event=b"{}",
+        scope=f"folder:/repos/held{number}",
+        target=f"acme/web#{number}",
+        pinned_host=HOST,
+        wait_for=wait_for,
+        wait_key=key,
+    )
+    run_id = PostgresSubmissions(database).submit(replace(run, **more))  # type: ignore[arg-type]
+    assert run_id is not None
+    return run_id
+
+
 def ready_for(database: Database, run_id: int, caps: tuple[Cap, ...] | None = None, **more: object) -> Ready:
     mutex = value(database, "SELECT mutex FROM runs WHERE id = :id", id=run_id)
     ready = Ready(
@@ -70,6 +94,12 @@ def ready_for(database: Database, run_id: int, caps: tuple[Cap, ...] | None = No
         facts={"gates": {}},
     )
     return replace(ready, **more)  # type: ignore[arg-type]
+
+
+def after_a_look(database):
+    """The moment is over for which a run that was looked at is passed over."""
+    with database.transaction() as connection:
+        connection.execute(text("UPDATE runs SET looked_at = looked_at - interval '3 seconds'"))
 
 
 def try_next(

@@ -3,16 +3,26 @@
 import pytest
 
 from pidispatch.domain.checkup import Grade
+from pidispatch.domain.triggers import WaitProfile
 from pidispatch.store.invariants import INVARIANTS, look_for_contradictions
 from tests.cli.lives import begin, call, end
-from tests.store.builders import a_boxed_run, a_host, a_run, an_admitted_run, some_caps, try_next, value
+from tests.store.builders import (
+    a_boxed_run,
+    a_held_run,
+    a_host,
+    a_run,
+    an_admitted_run,
+    some_caps,
+    try_next,
+    value,
+)
 
 OCCUPIED = "UPDATE scopes SET occupied = {} WHERE key = 'folder:/repos/x'"
 
 
 @pytest.fixture
 def lives(database):
-    """A run that has ended, one refused, one at work in /repos/x, one that waits; returns the database."""
+    """A run that has ended, one refused, one at work in /repos/x, one that waits, one held; returns the database."""
     a_host(database)
     a_run(database)
     claim = begin(database)
@@ -22,6 +32,7 @@ def lives(database):
     try_next(database, some_caps(daily=1))
     an_admitted_run(database, folder="/repos/x")
     a_run(database)
+    a_held_run(database, WaitProfile("ci"))
     return database
 
 
@@ -105,6 +116,11 @@ DONE = "(SELECT id FROM runs WHERE outcome = 'completed')"
             "{ended} never got its go and is charged",
         ),
         (
+            "INSERT INTO one_shots (key, run_id) SELECT 'once', id FROM runs WHERE outcome = 'policy'",
+            "one-shots",
+            "which is ended and never got its go",
+        ),
+        (
             f"DELETE FROM run_attempts WHERE run_id = {LIVE}",
             "attempts",
             "{live} is admitted in attempt 1, which has no row",
@@ -114,12 +130,23 @@ DONE = "(SELECT id FROM runs WHERE outcome = 'completed')"
             "payloads",
             "{ended} has ended and its task is kept for ever",
         ),
+        (
+            "UPDATE run_waits SET next_check_at = NULL",
+            "waits",
+            "{held} is held and nobody will look at it",
+        ),
+        (
+            "UPDATE runs SET state = 'queued' WHERE state = 'held'",
+            "waits",
+            "{held} is queued and its wait goes on",
+        ),
     ],
 )
 def test_drift_made_by_hand_is_found_and_named(lives, statement, check, words):
     names = {
         "live": the_run_at_work(lives),
         "ended": the_ended_run(lives),
+        "held": value(lives, "SELECT public_id FROM runs WHERE state = 'held'"),
         "today": value(lives, "SELECT starts_on FROM spend_windows"),
     }
 

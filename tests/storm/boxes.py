@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -41,12 +42,14 @@ class StubBoxes:
 
     def create(self, spec):
         container_id = hashlib.sha256(spec.name.encode()).hexdigest()
-        draft = self._boxes.parent / f"draft-{os.getpid()}"
+        draft = self._boxes.parent / f"draft-{os.getpid()}-{threading.get_ident()}"
         draft.write_text(json.dumps({"name": spec.name, "labels": dict(spec.labels)}))
         try:
             os.link(draft, self._boxes / container_id)
         except FileExistsError as error:
             raise NameTaken(spec.name) from error
+        finally:
+            draft.unlink()  # the box is the same file: another draft must not be written into it
         return container_id
 
     def start(self, container_id):

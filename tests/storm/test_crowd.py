@@ -11,8 +11,10 @@ from sqlalchemy import text
 
 from pidispatch.domain.policy import ScopeCaps
 from pidispatch.ports import LocalFolder
+from pidispatch.queue.bells import RedisBell
+from pidispatch.queue.broker import make_broker
 from tests.flows.site import Site
-from tests.store.builders import a_run, value
+from tests.store.builders import HOST, a_run, value
 from tests.storm.crowd import a_crowd
 
 CROWD = 10_000
@@ -97,3 +99,20 @@ def test_the_next_of_the_crowd_is_due_as_soon_as_its_place_is_free(crowded):
     claim = crowded.gate.admit()
     assert claim is not None
     assert claim.run_id != holder
+
+
+def test_ten_thousand_that_wait_leave_next_to_nothing_in_redis(database, redis_url):
+    site = Site(database, capacity=3)
+    a_crowd(database, runs=CROWD, scope="'folder:' || n", mutex="'inode:h1:1:' || n", folder="'/r/' || n")
+    broker = make_broker(redis_url)
+    site.reconciler._bell = RedisBell(broker)
+    before = broker.client.info("memory")["used_memory_dataset"]
+
+    for _ in range(20):  # nobody hears a bell meanwhile
+        site.look()
+
+    assert RedisBell(broker).pending(HOST) == site.policy.concurrency + 1
+    grown = broker.client.info("memory")["used_memory_dataset"] - before
+    print(f"{CROWD} waiting runs: {grown} bytes in Redis")
+    assert grown < 1 << 20
+    broker.close()

@@ -12,6 +12,7 @@ import structlog
 
 from pidispatch.admit import AdmissionGate
 from pidispatch.domain.policy import Policy, ScopeCaps
+from pidispatch.execute.chain import ChainCollector, ChainLimits
 from pidispatch.execute.cleanup import Cleanup
 from pidispatch.execute.finish import Finisher
 from pidispatch.execute.hands import Hands
@@ -19,6 +20,7 @@ from pidispatch.execute.launch import BoxLimits, Launcher
 from pidispatch.ports import CallEnd, LocalFolder
 from pidispatch.store.admission import PostgresAdmissions
 from pidispatch.store.calls import PostgresCallLedger, PostgresTickets
+from pidispatch.store.chains import PostgresChains
 from pidispatch.store.database import Database
 from pidispatch.store.endings import PostgresEndings
 from pidispatch.store.hosts import PostgresHosts
@@ -29,7 +31,7 @@ from pidispatch.upkeep.losses import LostLookers
 from pidispatch.upkeep.orphans import Orphans
 from pidispatch.upkeep.reconciler import Reconciler
 from tests.fakes.notes import FakeNotes
-from tests.flows.site import IMAGE, INSTALLATION, FakeBell, FakeDoors, FakeFiles, FakeImages
+from tests.flows.site import IMAGE, INSTALLATION, FakeBell, FakeDoors, FakeFiles, FakeGitBox, FakeImages
 from tests.storm.boxes import StubBoxes
 from tests.support.breaking import some_breakers
 
@@ -114,6 +116,7 @@ class StormWorker:
             doors=doors,
             files=files,
             open_folder=open_folder,
+            head_commit=lambda _: None,
             cleanup=cleanup,
             limits=BoxLimits(1 << 30, 1.0, 600),
             hands=hands,
@@ -127,6 +130,7 @@ class StormWorker:
             boxes=self.boxes,
             watch=self.boxes,
             doors=doors,
+            chains=self._no_chains(database),
             cleanup=cleanup,
             notes=notes,
             clock=database.now,
@@ -153,6 +157,17 @@ class StormWorker:
 
     def close(self) -> None:
         self.database.close()
+
+    def _no_chains(self, database):
+        return ChainCollector(
+            chains=PostgresChains(database),
+            read_outbox=lambda _: (),
+            gitbox=FakeGitBox(),
+            open_folder=open_folder,
+            head_commit=lambda _: None,
+            policies=self,
+            limits=ChainLimits(depth=0),
+        )
 
     def current(self):
         return self._policy

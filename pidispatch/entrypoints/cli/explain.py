@@ -4,13 +4,21 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from pidispatch.domain.run import State
 from pidispatch.entrypoints.cli.options import AsJson, RunName
 from pidispatch.entrypoints.cli.output import cell, out, plain, print_json, print_table
-from pidispatch.entrypoints.cli.wording import amount, breaker_in_words, how_it_stands, tokens_of, window_name
+from pidispatch.entrypoints.cli.wording import (
+    amount,
+    breaker_in_words,
+    how_it_stands,
+    tokens_of,
+    wait_in_words,
+    window_name,
+)
 
 if TYPE_CHECKING:
     from pidispatch.app.reading import AttemptRecord, Explanation
-    from pidispatch.domain.explain import GateLine, WaitsFor
+    from pidispatch.domain.explain import GateLine, LastAnswer, WaitsFor
 
 
 def explain(run: RunName, as_json: AsJson = False) -> None:
@@ -30,12 +38,12 @@ def _print(found: "Explanation") -> None:
     out.print(plain(f"{run.public_id}: {how_it_stands(run)}"))
     if run.requeue_of is not None:
         out.print(plain(f"repeats {run.requeue_of}"))
-    if answer is None:
+    for line in () if found.wait is None else wait_in_words(found.wait):
+        out.print(plain(line))
+    if answer is not None:
+        out.print(plain(_answer(answer)))
+    elif found.wait is None or run.state == State.QUEUED:
         out.print("nobody has looked at it yet")
-    else:
-        word = " ".join(part for part in (answer.word, answer.detail) if part)
-        at = cell(datetime.fromisoformat(answer.at)) if answer.at else "once"
-        out.print(plain(f"last looked at {at}: {answer.kind}" + (f", {word}" if word else "")))
     if found.waits_for is not None:
         out.print(plain(waits_in_words(found.waits_for)))
     if found.breaker is not None:
@@ -51,6 +59,12 @@ def _print(found: "Explanation") -> None:
         out.print(plain(_attempt(attempt)))
     if run.ended:
         out.print(plain(f"ended {cell(run.ended_at)}: {how_it_stands(run)}, {tokens_of(run)}"))
+
+
+def _answer(answer: "LastAnswer") -> str:
+    word = " ".join(part for part in (answer.word, answer.detail) if part)
+    at = cell(datetime.fromisoformat(answer.at)) if answer.at else "once"
+    return f"last looked at {at}: {answer.kind}" + (f", {word}" if word else "")
 
 
 def _gate(line: "GateLine") -> str:

@@ -1,13 +1,15 @@
 """`run`: ask for one run in a folder."""
 
 import re
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pidispatch.domain.run import State
 from pidispatch.domain.task import TASK_LIMIT, cut_task
 from pidispatch.entrypoints.cli.options import AsJson
-from pidispatch.entrypoints.cli.output import err, out, plain, print_json
+from pidispatch.entrypoints.cli.output import cell, err, out, plain, print_json
 from pidispatch.entrypoints.cli.task import task_bytes
 from pidispatch.entrypoints.cli.watching import watch
 from pidispatch.entrypoints.cli.wording import how_it_stands, progress_of, queue_in_words, tokens_of
@@ -34,6 +36,24 @@ def _word(text: str | None) -> str | None:
         raise typer.BadParameter(f"want {error.want}") from error
 
 
+def _instant(text: str, ahead: timedelta) -> datetime | None:
+    """None for one that has passed: then there is nothing to wait for."""
+    from pidispatch.domain.files.triggers.waitfor import instant_of
+
+    found, now = instant_of(text), datetime.now(UTC)
+    if found is None:
+        raise typer.BadParameter(
+            "want an instant with its zone, such as 2026-12-01T06:00Z or 2026-12-01T07:00+01:00",
+            param_hint="--after",
+        )
+    if found - now > ahead:
+        raise typer.BadParameter(
+            f"is more than {ahead / timedelta(days=1):g} days ahead (PI_WAIT_AFTER_MAX_MS)",
+            param_hint="--after",
+        )
+    return found if found > now else None
+
+
 def run(
     folder: Annotated[str, typer.Argument(metavar="FOLDER", help="The root of a git repository.")],
     *,
@@ -53,6 +73,9 @@ def run(
     priority: Annotated[
         int, typer.Option(min=-100, max=100, help="A step is worth ten minutes of waiting.")
     ] = 0,
+    after: Annotated[
+        str | None, typer.Option(metavar="INSTANT", help="Not before, such as 2026-12-01T06:00Z.")
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Although changes are not committed.")] = False,
     wait: Annotated[
         bool, typer.Option("--wait", help="Wait for the end; exit code 0 when it completed.")
@@ -66,6 +89,7 @@ def run(
     from pidispatch.app.submit import LocalRequest, desk
 
     settings = read_settings()
+    instant = None if after is None else _instant(after, settings.wait_after_max)
     request = LocalRequest(
         folder=folder,
         task=content,
@@ -76,6 +100,7 @@ def run(
         max_turns=max_turns,
         priority=priority,
         force=force,
+        after=instant,
     )
     with desk(settings) as opened:
         made = opened.submit(request)
@@ -100,6 +125,8 @@ def _say(made: "Submission", size: int, host: str, *, quiet: bool) -> None:
                 f"{run.public_id} is this same request of this minute, nothing new is queued: {progress_of(run)}"
             )
         )
+    elif run.state == State.HELD:
+        said.print(plain(f"{run.public_id} is held until {cell(run.until)} for {run.target}"))
     else:
         said.print(plain(f"{run.public_id} is queued for {run.target}"))
         if not made.submitted.rung:

@@ -8,7 +8,7 @@ import typer
 from pidispatch.domain.run import State
 from pidispatch.entrypoints.cli.options import AsJson, RunName
 from pidispatch.entrypoints.cli.output import out, print_facts, print_json, print_table
-from pidispatch.entrypoints.cli.wording import how_it_stands, tokens_of
+from pidispatch.entrypoints.cli.wording import how_it_stands, tokens_of, wait_in_words
 
 if TYPE_CHECKING:
     from pidispatch.app.reading import RunDetail, RunRecord
@@ -66,10 +66,12 @@ def _print_run(found: "RunDetail") -> None:
         (
             ("run", f"{run.public_id} (number {run.id})"),
             ("repeats", run.requeue_of),
+            ("asked for by", _asked_by(found)),
             ("target", run.target),
             ("folder", payload.folder if payload else None),
             ("state", how_it_stands(run)),
             ("until", run.until),
+            ("waits", "; ".join(wait_in_words(found.wait)) if found.wait else None),
             ("behind", run.blocked_by),
             ("place in line", run.place),
             ("result", run.result),
@@ -94,6 +96,33 @@ def _print_run(found: "RunDetail") -> None:
     )
     _print_attempts(found)
     _print_money(found)
+    _print_requests(found)
+
+
+def _asked_by(found: "RunDetail") -> str | None:
+    chain = found.chain
+    if chain.parent is None:
+        return None
+    begun = "" if chain.root == chain.parent else f", in the chain of {chain.root}"
+    return f"{chain.parent} (depth {chain.depth}{begun})"
+
+
+def _print_requests(found: "RunDetail") -> None:
+    """What its outbox asked for, and what became of that."""
+    chain = found.chain
+    if not chain.answers:
+        return
+    out.print()
+    print_table(
+        ("request", "became", "refused"),
+        [
+            (answer.request, answer.run, " ".join(word for word in (answer.refused, answer.why) if word))
+            for answer in chain.answers
+        ],
+    )
+    told = sum(answer.refused is not None for answer in chain.answers)
+    if chain.refused is not None and chain.refused > told:
+        out.print(f"{chain.refused - told:,} more were refused")
 
 
 def _print_attempts(found: "RunDetail") -> None:

@@ -1,12 +1,14 @@
 """Say in words where a run and the queue stand."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
+from pidispatch.domain.files.triggers.waitfor import instant_of
 from pidispatch.domain.run import OCCUPYING, State
 from pidispatch.entrypoints.cli.output import cell
 
 if TYPE_CHECKING:
-    from pidispatch.app.reading import BreakerRecord, QueueStatus, RunRecord
+    from pidispatch.app.reading import BreakerRecord, QueueStatus, RunRecord, WaitRecord
 
 
 def how_it_stands(run: "RunRecord") -> str:
@@ -50,6 +52,29 @@ def progress_of(run: "RunRecord") -> str:
     if run.place is not None:
         parts.append(f"place {run.place} in line")
     return " · ".join(parts)
+
+
+def wait_in_words(wait: "WaitRecord") -> Iterator[str]:
+    """What a run waits or waited for, and how the asking went; a line each."""
+    yield "may start " + " and ".join(_condition(each) for each in wait.conditions)
+    if wait.last_profile is not None:
+        faults = f", {count_of(wait.faults, 'fault')} in a row" if wait.faults else ""
+        asked = f"{count_of(wait.checks, 'check')}{faults}"
+        yield f"{wait.last_profile} said {wait.last_answer} at {cell(wait.last_at)}: {asked}"
+    if wait.superseded_by is not None:
+        yield f"its work is done by {wait.superseded_by}"
+    elif wait.let_go_at is not None:
+        yield f"nothing is waited for any more since {cell(wait.let_go_at)}"
+
+
+def _condition(kept: Any) -> str:
+    match kept:
+        case {"after": str(text)} if (instant := instant_of(text)) is not None:
+            return f"after {cell(instant)}"
+        case {"profile": str(name)}:
+            return f"when {name} says go"
+        case _:
+            return "when something is true that this version does not know"
 
 
 def queue_in_words(queue: "QueueStatus", host: str) -> str:

@@ -89,6 +89,12 @@ _STUBBORN = (
 )
 _WAIT_FOR_RELEASE = "touch waiting; for i in $(seq 900); do [ -e release ] && break; sleep 0.1; done; echo released > gated.txt"
 
+# Asks for the skill `again`, and for one that does not exist.
+_ASK_AGAIN = (
+    'printf \'{"flow": "again", "task": "once more, after %s"}\' "$PI_JOB_ID" > /outbox/request-1.json; '
+    'printf \'{"flow": "absent", "task": "x"}\' > /outbox/request-2.json; ls -la /outbox'
+)
+
 HAPPY = (
     say("I will look around first.", bash("ls -la && cat hello.txt")),
     say(Tool("write", {"path": "made-by-agent.txt", "content": "written by the write tool\n"})),
@@ -138,5 +144,6 @@ SCENARIOS: dict[str, Scenario] = {
             say("It was much."),
         )
     ),
+    "chain": Scenario((say(bash(_ASK_AGAIN)), say("I asked for another run."))),
     "exit": Scenario((say(bash("exit 3")), say("The tool ended with 3."))),
 }

@@ -1,0 +1,53 @@
+"""Read the requests in an outbox, whatever the agent made of it."""
+
+import os
+from collections.abc import Iterator
+
+from pidispatch.domain.outbox import (
+    COLLECT_ERROR,
+    COUNT_CAP,
+    NOT_REGULAR,
+    OVERSIZE,
+    REQUEST_BYTES,
+    WHOLE_OUTBOX,
+    Letter,
+    request_names,
+)
+from pidispatch.files.untrusted import NotRegular, TooLarge, directory, read_regular
+
+MOST_ENTRIES = 10_000  # of which nobody needs more than a few; the rest would only cost time
+
+
+def read_outbox(path: str, *, most: int) -> tuple[Letter, ...]:
+    """Every request by number, the first `most` of them with their bytes; the others are not opened.
+
+    An outbox that cannot be listed, or has more than 10,000 entries, is one refusal. Never raises OSError.
+    """
+    try:
+        with directory(path) as outbox:
+            names = list(_names(outbox))
+            if len(names) > MOST_ENTRIES:
+                return (Letter(WHOLE_OUTBOX, refused=COLLECT_ERROR),)
+            return tuple(
+                _letter(number, name, outbox) if place < most else Letter(number, refused=COUNT_CAP)
+                for place, (number, name) in enumerate(request_names(names))
+            )
+    except OSError:
+        return (Letter(WHOLE_OUTBOX, refused=COLLECT_ERROR),)
+
+
+def _names(outbox: int) -> Iterator[str]:
+    with os.scandir(outbox) as entries:
+        for seen, entry in enumerate(entries):
+            yield entry.name
+            if seen >= MOST_ENTRIES:
+                return
+
+
+def _letter(number: str, name: str, outbox: int) -> Letter:
+    try:
+        return Letter(number, read_regular(name, below=outbox, most=REQUEST_BYTES))
+    except NotRegular:
+        return Letter(number, refused=NOT_REGULAR)
+    except TooLarge:
+        return Letter(number, refused=OVERSIZE)

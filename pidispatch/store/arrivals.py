@@ -1,0 +1,180 @@
+"""Write down what arrived and what became of it: one delivery, one decision, at most one run, in one transaction."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+from sqlalchemy import Connection, text
+
+from pidispatch.domain.arrival import PEOPLE, Arrival, Arrived, Became, Delivery, Step, There, decide
+from pidispatch.domain.outcome import SUPERSEDED
+from pidispatch.domain.run import NewRun
+from pidispatch.domain.triggers import WhileRunning
+from pidispatch.store.cancelling import end_waiting
+from pidispatch.store.database import Database
+from pidispatch.store.pipeline import COMMIT, Asked, together
+from pidispatch.store.runs import REQUEST_STOP
+from pidispatch.store.submissions import add_run
+
+# All that arrives for one subject takes turns here. Whoever held this lock before has committed, so that each
+# statement that follows, with a snapshot of its own, sees all of it.
+LOCK_SUBJECT = text("""
+INSERT INTO subjects (key, scope, item, lane) VALUES (:key, :scope, :item, :lane)
+ON CONFLICT (key) DO UPDATE SET arrived_at = clock_timestamp()
+""")
+# A delivery that was dropped may be decided anew when it is sent again: the file may have changed.
+ADD_DELIVERY = text("""
+INSERT INTO deliveries AS d (source, delivery_id, body_hash, event, action, repo, number, sender_id, subject, occurrence,
+                             decision)
+VALUES (:source, :delivery_id, :body_hash, :event, :action, :repo, :number, :sender_id, :subject, :occurrence, 'arriving')
+ON CONFLICT (source, delivery_id) DO UPDATE SET repeats = d.repeats + 1,
+  subject = coalesce(d.subject, excluded.subject), occurrence = coalesce(d.occurrence, excluded.occurrence)
+RETURNING id, decision, run_id, (SELECT public_id FROM runs r WHERE r.id = d.run_id) AS public_id
+""")
+# The same body under another id, or the same occurrence from another source.
+SEEN = text("""
+SELECT d.run_id, r.public_id, coalesce(d.source = :source AND d.body_hash = :body_hash, false) AS same_body
+FROM deliveries d JOIN runs r ON r.id = d.run_id
+WHERE d.received_at > clock_timestamp() - interval '24 hours'
+  AND (d.source = :source AND d.body_hash = :body_hash OR d.subject = :subject AND d.occurrence = :occurrence)
+ORDER BY d.id LIMIT 1
+""")
+LIVE = text("""
+SELECT r.id, r.public_id, r.state IN ('queued', 'deferred', 'held') AND r.started_at IS NULL AS waits,
+       r.stop_reason IS NOT NULL AS stops
+FROM runs r WHERE r.subject = :subject AND r.ended_at IS NULL ORDER BY r.id FOR NO KEY UPDATE
+""")
+TOLD = text("""
+SELECT r.id, r.public_id, r.state IN ('queued', 'deferred', 'held') AND r.started_at IS NULL AS waits, false AS stops
+FROM runs r WHERE r.subject = :subject AND r.created_at > clock_timestamp() - make_interval(secs => :window)
+  AND (r.ended_at IS NULL OR NOT :asked_by_a_person)
+  AND NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.run_id = r.id AND d.source = :source)
+ORDER BY r.id DESC LIMIT 1
+""")
+ANSWER = text("UPDATE deliveries SET decision = :decision, reason = :reason, run_id = :run WHERE id = :id")
+# The newest content wins. A one-shot that another run has spent is not asked for twice.
+RENEW = text("""
+UPDATE run_payloads SET task = :task, task_bytes = :task_bytes, title = :title, body = :body, event = :event
+WHERE run_id = :run
+""")
+SPENDS = text("""
+UPDATE runs SET one_shot = :one_shot
+WHERE id = :run AND one_shot IS NULL AND NOT EXISTS (SELECT 1 FROM one_shots o WHERE o.key = :one_shot)
+""")
+# Like a run that found its scope busy: due as soon as there is room, whoever looks.
+WAIT_BEHIND = text("""
+UPDATE runs SET state = 'deferred', cause = 'scope', blocked_by = :blocker, epoch = epoch + 1 WHERE id = :run
+""")
+BY_PUBLIC_ID = text("SELECT id FROM runs WHERE public_id = :public_id")
+
+
+class PostgresArrivals:
+    """Implements `ports.Arrivals`. Lock order: subject, delivery, runs by id, scopes, windows."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def arrive(self, arrival: Arrival) -> Arrived:
+        with self._database.transaction() as connection:
+            delivery, seen, live, told = _look(connection, arrival)
+            if delivery.decision not in {"arriving", Became.DROPPED}:
+                return Arrived(Became.DUPLICATE, delivery.run_id, delivery.public_id)
+            if seen:
+                kind = Became.DUPLICATE if seen[0].same_body else Became.COALESCED
+                arrived = Arrived(kind, seen[0].run_id, seen[0].public_id)
+                reason = "same-body" if seen[0].same_body else "same-occurrence"
+            else:
+                arrived, reason = _act(connection, arrival, decide(arrival.while_running, live, told)), None
+            _answer(connection, delivery.id, arrived, reason)
+            return arrived
+
+    def drop(self, delivery: Delivery, reason: str) -> Arrived:
+        with self._database.transaction() as connection:
+            ((row,),) = together(connection, (ADD_DELIVERY, {**asdict(delivery), "subject": None}))
+            if row.decision not in {"arriving", Became.DROPPED}:
+                return Arrived(Became.DUPLICATE, row.run_id, row.public_id)
+            arrived = Arrived(Became.DROPPED)
+            _answer(connection, row.id, arrived, reason)
+            return arrived
+
+
+def _look(connection: Connection, arrival: Arrival) -> tuple[Any, list[Any], tuple[There, ...], There | None]:
+    delivery, subject = arrival.delivery, arrival.subject
+    asked = {
+        **asdict(delivery),
+        "subject": subject.key,
+        "window": arrival.window,
+        "asked_by_a_person": delivery.source in PEOPLE,
+    }
+    _, seen, (row,), live, told = together(
+        connection,
+        (LOCK_SUBJECT, {**asdict(subject), "key": subject.key}),
+        (SEEN, asked),
+        (ADD_DELIVERY, asked),
+        (LIVE, asked),
+        (TOLD, asked),
+    )
+    told_of = _there(told)
+    return row, seen, _there(live), told_of[0] if told_of else None
+
+
+def _there(rows: Sequence[Any]) -> tuple[There, ...]:
+    return tuple(There(row.id, row.public_id, row.waits, row.stops) for row in rows)
+
+
+def _answer(connection: Connection, delivery: int, arrived: Arrived, reason: str | None) -> None:
+    values = {"id": delivery, "decision": str(arrived.kind), "reason": reason, "run": arrived.run_id}
+    together(connection, (ANSWER, values), (COMMIT, {}))
+
+
+def _act(connection: Connection, arrival: Arrival, step: Step) -> Arrived:
+    at = step.at
+    if at is None:
+        return _start(connection, arrival, None, Became.STARTED)
+    match step.kind:
+        case Became.COALESCED:
+            if at.waits:
+                together(connection, *_renewed(arrival.run, at.run_id))
+            return Arrived(Became.COALESCED, at.run_id, at.public_id)
+        case Became.QUEUED:
+            return _start(connection, arrival, at, Became.QUEUED)
+        case Became.SUPERSEDING:
+            return _supersede(connection, arrival, step, at)
+        case kind:
+            return Arrived(kind, at.run_id, at.public_id)
+
+
+def _renewed(run: NewRun, run_id: int) -> list[Asked]:
+    content = {"task": run.task, "task_bytes": run.task_bytes, "title": run.title, "body": run.body}
+    renewal: list[Asked] = [(RENEW, {**content, "event": run.event, "run": run_id})]
+    if run.one_shot is not None:
+        renewal.append((SPENDS, {"run": run_id, "one_shot": run.one_shot}))
+    return renewal
+
+
+def _start(connection: Connection, arrival: Arrival, behind: There | None, kind: Became) -> Arrived:
+    """A run of a folder has the folder's lock; any other has its subject's, unless it may go on beside another."""
+    run = replace(arrival.run, subject=arrival.subject.key)
+    if run.mutex is None and arrival.while_running is not WhileRunning.PARALLEL:
+        run = replace(run, mutex=arrival.subject.mutex)
+    run_id = add_run(connection, run)
+    if run_id is None:
+        there: int = connection.execute(BY_PUBLIC_ID, {"public_id": run.public_id}).scalar_one()
+        return Arrived(Became.DUPLICATE, there, run.public_id)
+    if behind is None:
+        return Arrived(kind, run_id, run.public_id)
+    connection.execute(WAIT_BEHIND, {"run": run_id, "blocker": behind.run_id})
+    return Arrived(kind, run_id, run.public_id, behind.public_id)
+
+
+def _supersede(connection: Connection, arrival: Arrival, step: Step, old: There) -> Arrived:
+    """The new run first: what the old one held in a window is closed last."""
+    if step.joins is None:
+        new = _start(connection, arrival, old, Became.SUPERSEDING)
+    else:
+        together(connection, *_renewed(arrival.run, step.joins.run_id))
+        new = Arrived(Became.SUPERSEDING, step.joins.run_id, step.joins.public_id, old.public_id)
+    asked = connection.execute(REQUEST_STOP, {"id": old.run_id, "reason": SUPERSEDED})
+    if asked.rowcount == 0:  # it holds no slot: it was to be tried again later
+        end_waiting(connection, old.run_id, SUPERSEDED)
+    return new

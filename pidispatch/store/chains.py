@@ -1,0 +1,126 @@
+"""Write the runs that a run asked for, in the transaction that ends it."""
+
+from typing import Any
+
+from sqlalchemy import Connection, text
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.sql import bindparam
+
+from pidispatch.domain.chaintree import Harvest, TreeCaps, TreeUse, within_tree
+from pidispatch.domain.outbox import Child, Refusal
+from pidispatch.ports import ChainAnswer, ChainParent
+from pidispatch.store.database import Database
+
+MOST_TOLD = 100  # answers that are kept word for word; all are counted
+
+# The commit is that of the first attempt whose agent worked: no later one may vouch for what this run left.
+PARENT = text("""
+SELECT r.kind, r.public_id, r.chain_depth AS depth, p.folder, r.image,
+       (SELECT a.commit_before FROM run_attempts a WHERE a.run_id = r.id AND a.go_at IS NOT NULL
+        ORDER BY a.attempt LIMIT 1) AS commit
+FROM runs r LEFT JOIN run_payloads p ON p.run_id = r.id WHERE r.id = :id
+""")
+# Two runs of one tree may end at once: they take turns, or each would see room that both take.
+LOCK_ROOT = text("""
+SELECT r.id FROM runs r WHERE r.id = (SELECT coalesce(p.root_id, p.id) FROM runs p WHERE p.id = :id)
+FOR NO KEY UPDATE OF r
+""")
+# As it is settled in a window: what is not known exactly counts with what was held, or what is known if that is more.
+TREE_USE = text("""
+WITH tree AS (
+  SELECT r.id, r.state = 'ended' OR r.id = :id AS over, coalesce(r.cost_cap_micros, :each, 0) AS cap,
+         EXISTS (SELECT 1 FROM run_attempts a WHERE a.run_id = r.id AND a.go_at IS NOT NULL) AS charged
+  FROM runs r WHERE r.id = :root OR r.root_id = :root),
+spent AS (
+  SELECT t.id, coalesce(sum(c.cost_micros), 0)::bigint AS known,
+         coalesce(bool_and(c.state = 'settled' AND c.measured AND c.cost_micros IS NOT NULL), true) AS exact
+  FROM tree t LEFT JOIN provider_calls c ON c.run_id = t.id GROUP BY t.id)
+SELECT count(*) FILTER (WHERE t.charged OR NOT t.over) AS runs,
+       coalesce(sum(CASE WHEN t.over AND NOT t.charged THEN 0 WHEN t.over AND s.exact THEN s.known
+                         ELSE greatest(t.cap, s.known) END), 0)::bigint AS micros
+FROM tree t JOIN spent s ON s.id = t.id
+""")
+ADD_CHILD = text("""
+INSERT INTO runs (public_id, kind, target, scope, mutex, pinned_host, trigger_type, flow, image, priority, parent_id,
+                  root_id, chain_depth)
+SELECT :public_id, kind, target, scope, mutex, pinned_host, 'chain', :flow, image, priority, id, coalesce(root_id, id),
+       chain_depth + 1
+FROM runs WHERE id = :id
+ON CONFLICT (public_id) DO NOTHING RETURNING id
+""")
+ADD_PAYLOAD = text("""
+INSERT INTO run_payloads (run_id, folder, folder_given, task, task_bytes, event)
+SELECT :run, folder, folder_given, :task, :task_bytes, :event FROM run_payloads WHERE run_id = :id
+""")
+TELL = text("UPDATE runs SET chain_refused = :refused, chain_answers = :answers WHERE id = :id").bindparams(
+    bindparam("answers", type_=JSONB(none_as_null=True))
+)
+ANSWERS = text("SELECT chain_answers FROM runs WHERE id = :id")
+
+
+class PostgresChains:
+    """Implements `ports.Chains`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def parent(self, run_id: int) -> ChainParent:
+        with self._database.transaction() as connection:
+            return ChainParent(*connection.execute(PARENT, {"id": run_id}).one())
+
+    def answers(self, run_id: int) -> tuple[ChainAnswer, ...]:
+        with self._database.transaction() as connection:
+            return answers_in(connection.execute(ANSWERS, {"id": run_id}).scalar_one_or_none())
+
+
+def answers_in(kept: Any) -> tuple[ChainAnswer, ...]:
+    """The answers as `plant` kept them."""
+    return tuple(
+        ChainAnswer(each["request"], each.get("run"), each.get("refused"), each.get("why"))
+        for each in kept or ()
+    )
+
+
+def plant(connection: Connection, run_id: int, harvest: Harvest) -> None:
+    """Queue the children, as many as the tree has room for, and keep what became of each request.
+
+    The run itself is locked, no scope yet. It has not ended, so that its children exist exactly if its end does.
+    """
+    answers = harvest.answers
+    if harvest.children and harvest.caps.bind:
+        answers = within_tree(answers, _tree_use(connection, run_id, harvest.caps), harvest.caps)
+    for answer in answers:
+        if isinstance(answer, Child):
+            _add(connection, run_id, answer)
+    refused = sum(isinstance(answer, Refusal) for answer in answers)
+    told = [_told(answer) for answer in answers[:MOST_TOLD]]
+    connection.execute(TELL, {"id": run_id, "refused": refused, "answers": told or None})
+
+
+def _tree_use(connection: Connection, run_id: int, caps: TreeCaps) -> TreeUse:
+    root = connection.execute(LOCK_ROOT, {"id": run_id}).scalar_one()
+    used = connection.execute(TREE_USE, {"id": run_id, "root": root, "each": caps.each}).one()
+    return TreeUse(used.runs, used.micros)
+
+
+def _add(connection: Connection, run_id: int, child: Child) -> None:
+    asked = {"id": run_id, "public_id": child.public_id, "flow": child.flow}
+    added: int | None = connection.execute(ADD_CHILD, asked).scalar_one_or_none()
+    if added is not None:
+        connection.execute(
+            ADD_PAYLOAD,
+            {
+                "id": run_id,
+                "run": added,
+                "task": child.task,
+                "task_bytes": len(child.task),
+                "event": child.event,
+            },
+        )
+
+
+def _told(answer: Child | Refusal) -> dict[str, str]:
+    if isinstance(answer, Child):
+        return {"request": answer.number, "run": answer.public_id}
+    told = {"request": answer.number, "refused": answer.word}
+    return told if answer.why is None else {**told, "why": answer.why}

@@ -1,0 +1,101 @@
+"""What is one subject and what is two, and what one more request for it leads to."""
+
+import pytest
+
+from pidispatch.domain.arrival import Arrived, Became, Step, There, decide
+from pidispatch.domain.event import Item
+from pidispatch.domain.subject import RunSubject, folder_subject, forge_subject
+from pidispatch.domain.triggers import Kind, WhileRunning
+
+QUEUE, SKIP, SUPERSEDE, PARALLEL = WhileRunning
+WAITS = There(2, "two", waits=True)
+GOES = There(1, "one", waits=False)
+STOPS = There(1, "one", waits=False, stops=True)
+
+
+def pull(forge, number=5):
+    return forge_subject(forge, "acme/web", number, Item.PULL_REQUEST, "fix")
+
+
+def issue(forge, number=5, **more):
+    return forge_subject(forge, "acme/web", number, Item.ISSUE, "fix", **more)
+
+
+@pytest.mark.parametrize("forge", [Kind.GITHUB, Kind.FORGEJO])
+def test_where_issues_and_pull_requests_share_their_numbers_they_are_one(forge):
+    assert pull(forge) == issue(forge)
+
+
+@pytest.mark.parametrize("forge", [Kind.GITLAB, Kind.AZURE])
+def test_where_they_are_counted_apart_they_are_two(forge):
+    assert pull(forge).key != issue(forge).key
+
+
+def test_forge_number_close_replica_and_lane_set_subjects_apart():
+    every = [
+        issue(Kind.GITHUB),
+        issue(Kind.FORGEJO),
+        issue(Kind.GITHUB, 6),
+        issue(Kind.GITHUB, closed=True),
+        issue(Kind.GITHUB, replica=1),
+        issue(Kind.GITHUB, replica=2),
+        forge_subject(Kind.GITHUB, "acme/web", 5, Item.ISSUE, "cmd:fix"),
+        forge_subject(Kind.GITHUB, "acme/api", 5, Item.ISSUE, "fix"),
+        RunSubject("github:acme/web#5", "", "fix"),
+    ]
+
+    assert len({each.key for each in every}) == len(every)
+
+
+def test_two_spellings_of_a_repository_are_one():
+    assert forge_subject(Kind.GITHUB, "Acme/Web", 5, Item.ISSUE, "fix") == issue(Kind.GITHUB)
+
+
+def test_a_folder_has_a_subject_for_each_task():
+    assert folder_subject("folder:1", "fix", b"a") == folder_subject("folder:1", "fix", b"a")
+    assert folder_subject("folder:1", "fix", b"a").key != folder_subject("folder:1", "fix", b"\xff").key
+
+
+@pytest.mark.parametrize(
+    ("policy", "live", "expected"),
+    [
+        (QUEUE, (), Step(Became.STARTED)),
+        (QUEUE, (GOES,), Step(Became.QUEUED, GOES)),
+        (QUEUE, (WAITS,), Step(Became.COALESCED, WAITS)),
+        (QUEUE, (GOES, WAITS), Step(Became.COALESCED, WAITS)),
+        (SKIP, (), Step(Became.STARTED)),
+        (SKIP, (GOES,), Step(Became.SKIPPED, GOES)),
+        (SKIP, (WAITS,), Step(Became.SKIPPED, WAITS)),
+        (SKIP, (GOES, WAITS), Step(Became.SKIPPED, GOES)),
+        (SUPERSEDE, (), Step(Became.STARTED)),
+        (SUPERSEDE, (GOES,), Step(Became.SUPERSEDING, GOES)),
+        (SUPERSEDE, (WAITS,), Step(Became.COALESCED, WAITS)),
+        (SUPERSEDE, (GOES, WAITS), Step(Became.SUPERSEDING, GOES, joins=WAITS)),
+        (SUPERSEDE, (STOPS,), Step(Became.QUEUED, STOPS)),
+        (SUPERSEDE, (STOPS, WAITS), Step(Became.COALESCED, WAITS)),
+        (PARALLEL, (), Step(Became.STARTED)),
+        (PARALLEL, (GOES, WAITS), Step(Became.STARTED)),
+    ],
+)
+def test_one_more_request_for_a_subject(policy, live, expected):
+    assert decide(policy, live, None) == expected
+
+
+@pytest.mark.parametrize("policy", WhileRunning)
+def test_what_another_source_has_told_is_not_asked_for_again(policy):
+    assert decide(policy, (GOES,), GOES) == Step(Became.COALESCED, GOES)
+
+
+def test_every_answer_can_be_read():
+    said = {str(Arrived(became, 1, "one", "old")) for became in Became}
+
+    assert said == {
+        "started one",
+        "coalesced into one",
+        "queued one behind old",
+        "skipped: one is there",
+        "queued one, which supersedes old",
+        "a duplicate: one",
+        "dropped",
+    }
+    assert str(Arrived(Became.DUPLICATE)) == "a duplicate"
