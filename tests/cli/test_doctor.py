@@ -25,7 +25,7 @@ from tests.fakes.boxes import FakeBoxes
 from tests.store.builders import HOST, a_host, a_run, value
 from tests.support.engines import scripted_engine
 
-ENVIRONMENT = ["limits", "redis", "engine", "image", "gateway", "provider", "schema"]
+ENVIRONMENT = ["limits", "triggers", "redis", "engine", "image", "gateway", "provider", "schema"]
 ROWS = [
     "windows", "scopes", "folders", "slots", "ended runs", "reservations", "charges", "attempts", "payloads",
     "worker", "reconciler",

@@ -20,6 +20,7 @@ from pidispatch.entrypoints.cli import (
     runs,
     settings,
     status,
+    triggers,
     up,
 )
 
@@ -61,3 +62,4 @@ cli.command("set")(settings.set_key)
 cli.command("unset")(settings.unset_key)
 cli.add_typer(db.db)
 cli.add_typer(image.image)
+cli.add_typer(triggers.triggers)
