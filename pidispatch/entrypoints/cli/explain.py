@@ -5,7 +5,6 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, assert_never
 
 from pidispatch.domain.lateness import Cause, Why
-
 from pidispatch.entrypoints.cli.options import AsJson, RunName
 from pidispatch.entrypoints.cli.output import cell, out, plain, print_json, print_table
 from pidispatch.entrypoints.cli.triggerwording import at_place, length

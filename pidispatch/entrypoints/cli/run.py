@@ -38,7 +38,7 @@ def _word(text: str | None) -> str | None:
 
 def run(
     folder: Annotated[
-        str | None, typer.Argument(metavar="[FOLDER]", help="The root of a git repository.")
+        str | None, typer.Argument(metavar="FOLDER", help="The root of a git repository.")
     ] = None,
     *,
     trigger: Annotated[

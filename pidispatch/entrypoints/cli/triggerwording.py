@@ -1,6 +1,6 @@
 """Say in words what an entry of the triggers file waits for, does, and did."""
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
@@ -64,18 +64,19 @@ def _item(what: str, on: PullRequestEvent | IssueEvent) -> str:
     return f"{item} {' or '.join(on.actions)}{', once' if on.once else ''}"
 
 
-def at_place(moment: datetime | None, zone: str | None) -> str | None:
+def at_place(moment: datetime | None, zone: str | None, *, named: bool = True) -> str | None:
     """`2026-11-30 03:00:00 Europe/Berlin`; UTC where the zone is not known here."""
     if moment is None:
         return None
     try:
-        return f"{moment.astimezone(ZoneInfo(zone or 'UTC')):%Y-%m-%d %H:%M:%S} {zone or 'UTC'}"
+        local = moment.astimezone(ZoneInfo(zone or "UTC"))
     except (KeyError, ValueError, OSError):
-        return f"{moment:%Y-%m-%d %H:%M:%S} UTC"
+        local, zone = moment.astimezone(UTC), None
+    return f"{local:%Y-%m-%d %H:%M:%S}" + (f" {zone or 'UTC'}" if named or zone is None else "")
 
 
-def planner(told: "Told") -> str | None:
-    """The host that plans it, and what is wrong with that."""
+def planner(told: "Told", *, readable: bool) -> str | None:
+    """The host that plans it, and what is wrong with that. `readable`: the file could be read."""
     if told.timetable is None or told.in_force is None:
         return None
     record = told.record
@@ -87,7 +88,7 @@ def planner(told: "Told") -> str | None:
             ("silent", not record.alive),
             ("without its folder", not record.served),
             ("by an earlier edit", not told.in_force),
-            ("not in this file", told.trigger is None),
+            ("not in this file", readable and told.trigger is None),
         )
         if true
     ]
