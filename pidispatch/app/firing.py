@@ -45,8 +45,8 @@ def entry_named(settings: Settings, name: str) -> Entry:
     if asked := beyond(entry.trigger.work):
         keys = ", ".join(f"run.{key}" for key in asked)
         raise NotFired(
-            f"{settings.triggers_file}:{entry.trigger.line}: triggers[{entry.trigger.index}] (id {name}): {keys} is not"
-            " enforced yet, so the entry starts nothing; take it out to let it start without"
+            f'{settings.triggers_file}:{entry.trigger.line}: triggers[{entry.trigger.index}] (id "{name}"): {keys} is'
+            " not enforced yet, so the entry starts nothing; leave it out to start without"
         )
     return entry
 

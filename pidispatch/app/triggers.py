@@ -14,6 +14,7 @@ from pidispatch.domain.triggers import Cron, Trigger, Triggers
 from pidispatch.errors import ConfigurationRefused, PidispatchError
 from pidispatch.store.database import Database
 from pidispatch.store.slots import ScheduleRecord, SlotRecord, latest_slots, newest_slots, schedules_of
+from pidispatch.upkeep.scheduledruns import beyond
 
 SHORT = 12  # characters of an identity that is a hash
 LEAST = 4  # of them to name an entry by
@@ -55,6 +56,13 @@ class Told:
     record: ScheduleRecord | None = None
     last: SlotRecord | None = None
     in_force: bool | None = None
+
+    @property
+    def not_enforced(self) -> tuple[str, ...]:
+        """The keys of `run` because of which a schedule starts nothing."""
+        if self.trigger is None or self.timetable is None:
+            return ()
+        return beyond(self.trigger.work)
 
     @property
     def shown(self) -> str:

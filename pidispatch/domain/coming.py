@@ -34,18 +34,20 @@ def coming(timetable: Timetable, now: datetime, most: int) -> Iterator[Coming]:
     """At most `most` instants later than `now`, ascending; fewer where nothing comes for 50 years."""
     zone, before = ZoneInfo(timetable.zone), now.astimezone(UTC).replace(microsecond=0)
     for instant in islice(timetable.after(now), most):
-        change = clock_change(timetable.zone, before, instant)
-        told = None if change is None else ClockChange(change[0], int(change[1].total_seconds()))
-        skipped = (
-            change is not None and change[1] > timedelta() and _names_the_gap(timetable, *change, instant)
-        )
-        yield Coming(instant, instant.astimezone(zone), told, skipped)
+        local = instant.astimezone(zone)
+        changed = local.utcoffset() != before.astimezone(zone).utcoffset()  # else it went there and back
+        change = clock_change(timetable.zone, before, instant) if changed else None
+        if change is None:
+            yield Coming(instant, local)
+        else:
+            told = ClockChange(change[0], int(change[1].total_seconds()))
+            yield Coming(instant, local, told, _names_the_gap(timetable, *change, instant))
         before = instant
 
 
 def _names_the_gap(timetable: Timetable, change: datetime, forward: timedelta, instant: datetime) -> bool:
     """Whether the pattern is due at the end of the gap for a time within it."""
-    if instant != change:
+    if instant != change or forward < timedelta():
         return False
     wall = (change.astimezone(ZoneInfo(timetable.zone)) - forward).replace(tzinfo=UTC)
     inside = Timetable(timetable.pattern, "UTC").next(wall - timedelta(seconds=1))

@@ -19,15 +19,15 @@ MOST_TURNS = 2**31 - 1  # what the column holds
 LONGEST_ID = 179  # of a schedule in the id of a run
 LONGEST_ID_BY_HAND = 176
 # What bounds a run or its spending and is not enforced yet: such an entry starts nothing, rather than without its bound.
-BOUNDS_NOT_ENFORCED_YET = (
-    "models",
-    "max_cost_micros",
-    "exclude_tools",
-    "secrets",
-    "skills_dir",
-    "github",
-    "portfolio",
-)
+BOUNDS_NOT_ENFORCED_YET = {
+    "models": "models",
+    "max_cost_micros": "maxCostUsd",
+    "exclude_tools": "excludeTools",
+    "secrets": "secrets",
+    "skills_dir": "skillsDir",
+    "github": "github",
+    "portfolio": "portfolio",
+}
 
 
 class ScheduledRuns:
@@ -108,8 +108,8 @@ class ScheduledRuns:
 
 
 def beyond(work: Work) -> tuple[str, ...]:
-    """The bounds that the entry asks for and this version does not enforce."""
-    asked = tuple(name for name in BOUNDS_NOT_ENFORCED_YET if getattr(work, name))
+    """The bounds that the entry asks for and this version does not enforce, as the file calls them."""
+    asked = tuple(key for name, key in BOUNDS_NOT_ENFORCED_YET.items() if getattr(work, name))
     return (*asked, "backend") if work.backend not in {None, "local"} else asked
 
 

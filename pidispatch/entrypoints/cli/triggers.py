@@ -10,7 +10,7 @@ from pidispatch.entrypoints.cli.output import err, out, plain, print_json, print
 from pidispatch.entrypoints.cli.triggerdocument import about, document_of, exit_code, say_problems
 from pidispatch.entrypoints.cli.triggernext import next_instants
 from pidispatch.entrypoints.cli.triggershow import show
-from pidispatch.entrypoints.cli.triggerwording import at_place, does, planner, run_of, slot_state, waits_for
+from pidispatch.entrypoints.cli.triggerwording import at_place, planner, run_of, slot_state, starts, waits_for
 
 if TYPE_CHECKING:
     from pidispatch.app.triggers import Standing, Told
@@ -74,7 +74,7 @@ def _row(told: "Told", *, readable: bool) -> Sequence[object]:
     return (
         told.shown,
         trigger.type if trigger is not None else "cron",
-        does(trigger) if trigger is not None else None,
+        starts(told),
         waits or "never again",
         f"{at_place(last.planned_at, zone, named=False)} {slot_state(last)}" if last is not None else None,
         run_of(last) if last is not None else None,

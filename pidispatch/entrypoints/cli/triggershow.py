@@ -10,11 +10,11 @@ from pidispatch.entrypoints.cli.output import cell, err, out, plain, print_facts
 from pidispatch.entrypoints.cli.triggerdocument import about, document_of, exit_code, say_problems
 from pidispatch.entrypoints.cli.triggerwording import (
     at_place,
-    does,
     late,
     planner,
     run_of,
     slot_state,
+    starts,
     waits_for,
 )
 
@@ -57,7 +57,7 @@ def _print_entry(told: "Told", *, readable: bool) -> None:
     if trigger is not None:
         facts += [
             ("place in the file", f"triggers[{trigger.index}], line {trigger.line}"),
-            ("does", does(trigger)),
+            ("does", starts(told)),
             ("pattern" if timetable is not None else "waits for", waits_for(trigger)),
             ("while running", trigger.while_running),
         ]

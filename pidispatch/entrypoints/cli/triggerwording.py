@@ -20,6 +20,16 @@ if TYPE_CHECKING:
     from pidispatch.domain.coming import Coming
 
 
+def starts(told: "Told") -> str | None:
+    """What the entry does, or why it starts nothing; None where only the rows know it."""
+    if told.trigger is None:
+        return None
+    if told.not_enforced:
+        keys = ", ".join(f"run.{key}" for key in told.not_enforced)
+        return f"nothing, since {keys} is not enforced yet; else {does(told.trigger)}"
+    return does(told.trigger)
+
+
 def does(trigger: Trigger) -> str:
     """`flow tidy in /srv/site`, `/report weekly in /srv/site`, `flow fix for github`."""
     work = trigger.work
