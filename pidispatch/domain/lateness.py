@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 PUNCTUAL = timedelta(seconds=2)  # a look at the rows, a bell and a box take that long
+RIGHT_AFTER = timedelta(seconds=10)
 
 
 class Why(StrEnum):
@@ -77,7 +78,14 @@ def _causes(facts: SlotFacts) -> Iterator[Cause]:
 def _holds(facts: SlotFacts) -> Iterator[Cause]:
     if facts.reason == Why.CATCH_UP:
         yield Cause(Why.CATCH_UP)
-    if facts.paused_until is not None:
+    if facts.paused_until is not None and _mattered(facts, facts.paused_until):
         yield Cause(Why.PAUSED, facts.paused_until)
-    if facts.busy_with is not None:
+    if facts.busy_with is not None and facts.busy_until is not None and _mattered(facts, facts.busy_until):
         yield Cause(Why.FOLDER_BUSY, facts.busy_until, facts.busy_with)
+
+
+def _mattered(facts: SlotFacts, until: datetime) -> bool:
+    """What is made up for waits anyhow: until when is not kept, but what ended right before its start held it too."""
+    if facts.reason != Why.CATCH_UP:
+        return True
+    return facts.admitted_at is not None and facts.admitted_at - until <= RIGHT_AFTER

@@ -56,3 +56,19 @@ def test_a_run_that_waits_is_late_until_now():
 
     assert (found.seconds, found.started) == (30, False)
     assert found.causes == (Cause(Why.CATCH_UP),)
+
+
+@pytest.mark.parametrize(("freed", "told"), [(295, True), (200, False)])
+def test_what_ended_while_it_waited_to_be_made_up_for_did_not_hold_it(freed, told):
+    seen = facts(
+        reason="catch-up",
+        admitted_at=after(300),
+        started_at=after(301),
+        busy_with="local-1",
+        busy_until=after(freed),
+        paused_until=after(freed),
+    )
+
+    words = {cause.word for cause in lateness(seen, after(10_000)).causes}
+
+    assert words == ({Why.CATCH_UP, Why.FOLDER_BUSY, Why.PAUSED} if told else {Why.CATCH_UP})

@@ -14,6 +14,7 @@ from pidispatch.domain.triggers import (
     PullRequestEvent,
     Trigger,
 )
+from pidispatch.entrypoints.cli.output import cell
 
 if TYPE_CHECKING:
     from pidispatch.app.triggers import SlotRecord, Told
@@ -117,7 +118,10 @@ def run_of(slot: "SlotRecord") -> str | None:
     if slot.outcome is not None:
         detail = f": {slot.run_reason}" if slot.run_reason not in {None, slot.outcome} else ""
         return f"{slot.run} {slot.outcome}{detail}"
-    return f"{slot.run} {slot.run_state}" + (f": {slot.cause}" if slot.cause else "")
+    waits = f": {slot.cause}" if slot.cause else ""
+    return f"{slot.run} {slot.run_state}{waits}" + (
+        f" until {cell(slot.not_before)}" if slot.not_before else ""
+    )
 
 
 def late(slot: "SlotRecord") -> str | None:
