@@ -94,11 +94,10 @@ class OpenCall:
 
 @dataclass(frozen=True, slots=True)
 class Unattended:
-    """A schedule that `host` plans, of which no worker was heard since `heartbeat_at`; None: the host is not known."""
+    """A schedule that `host` plans, of which no worker was heard for so long that another had taken it over."""
 
     schedule: str
     host: str
-    heartbeat_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +248,7 @@ def _schedules(rows: RowFacts) -> Iterator[Fault]:
     """No host that lives has the entry in its file, or it would have taken the schedule over."""
     if rows.unattended:
         named = [f"{each.schedule} of {each.host}" for each in rows.unattended]
-        hosts = ", ".join(sorted({each.host for each in rows.unattended}))
+        hosts = _named(sorted({each.host for each in rows.unattended}))
         yield Fault(
             Word.SCHEDULE_UNATTENDED,
             f"nobody is there to start what is due of schedules: {_named(named)}",

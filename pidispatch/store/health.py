@@ -50,7 +50,7 @@ SELECT r.public_id, r.state, r.state_since, c.opened_at FROM provider_calls c JO
 WHERE c.state = 'held' ORDER BY r.state = 'running', c.opened_at LIMIT {MOST}
 """)  # noqa: S608 - a number
 UNATTENDED = text(f"""
-SELECT s.id, s.host, h.heartbeat_at FROM schedules s LEFT JOIN hosts h ON h.name = s.host
+SELECT s.id, s.host FROM schedules s LEFT JOIN hosts h ON h.name = s.host
 WHERE s.removed_at IS NULL AND s.next_at IS NOT NULL
   AND coalesce(h.heartbeat_at, '-infinity') < clock_timestamp() - interval '{SILENT_SCHEDULE_SECONDS} seconds'
 ORDER BY s.host, s.place, s.id LIMIT {MOST}

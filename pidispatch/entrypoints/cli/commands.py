@@ -20,7 +20,9 @@ from pidispatch.entrypoints.cli import (
     runs,
     settings,
     status,
+    triggernext,
     triggers,
+    triggershow,
     up,
 )
 
@@ -62,4 +64,6 @@ cli.command("set")(settings.set_key)
 cli.command("unset")(settings.unset_key)
 cli.add_typer(db.db)
 cli.add_typer(image.image)
+triggers.triggers.command()(triggershow.show)
+triggers.triggers.command("next")(triggernext.next_instants)
 cli.add_typer(triggers.triggers)

@@ -8,16 +8,12 @@ import typer
 from pidispatch.entrypoints.cli.options import AsJson
 from pidispatch.entrypoints.cli.output import err, out, plain, print_json, print_table
 from pidispatch.entrypoints.cli.triggerdocument import about, document_of, exit_code, say_problems
-from pidispatch.entrypoints.cli.triggernext import next_instants
-from pidispatch.entrypoints.cli.triggershow import show
 from pidispatch.entrypoints.cli.triggerwording import at_place, planner, run_of, slot_state, starts, waits_for
 
 if TYPE_CHECKING:
     from pidispatch.app.triggers import Standing, Told
 
 triggers = typer.Typer(name="triggers", help="What starts runs by itself.")
-triggers.command()(show)
-triggers.command("next")(next_instants)
 
 
 @triggers.callback(invoke_without_command=True)
