@@ -69,15 +69,33 @@ class Ingest:
     def submit(self, request: LocalRequest) -> Submitted:
         folder = self._open_folder(request.folder.encode(errors="surrogateescape"))
         public_id = self._public_id(request, folder)
+        return self.take_in(
+            public_id,
+            folder,
+            lambda state: self._row(request, folder, state, public_id),
+            image=request.image,
+            force=request.force,
+        )
+
+    def take_in(
+        self,
+        public_id: str,
+        folder: LocalFolder,
+        make: Callable[[FolderState], NewRun],
+        *,
+        image: str | None,
+        force: bool,
+    ) -> Submitted:
+        """Write the run that `make` makes of the folder's state, unless it is there. `force`: changes are no fault."""
         if self._submissions.known(
             public_id
         ):  # its run may be changing the folder already, which is no fault now
             return Submitted(public_id, duplicate=True, rung=False)
         state = self._gitbox.state(
-            folder.path, uid=folder.uid, gid=folder.gid, image=request.image or self._default_image
+            folder.path, uid=folder.uid, gid=folder.gid, image=image or self._default_image
         )
-        _require_repository(folder, state, force=request.force)
-        run = self._row(request, folder, state, public_id)
+        _require_repository(folder, state, force=force)
+        run = make(state)
         if self._submissions.submit(run) is None:
             return Submitted(run.public_id, duplicate=True, rung=False)
         return Submitted(run.public_id, duplicate=False, rung=not run.wait_for and self._ring())

@@ -9,6 +9,7 @@ from pidispatch.app.checkup.environment import (
     check_image,
     check_policy,
     check_the_redis,
+    check_triggers,
 )
 from pidispatch.app.checkup.rows import check_rows, check_schema
 from pidispatch.app.places import addresses
@@ -35,6 +36,7 @@ def examine(settings: Settings) -> Iterator[Finding]:
     engine = Engine()
     try:
         yield from _found("limits", lambda: [check_policy(settings)])
+        yield from _found("triggers", lambda: [check_triggers(settings)])
         yield from _found("redis", lambda: [check_the_redis(where.redis)])
         engine_answers = yield from _found("engine", lambda: [check_engine(engine)])
         if engine_answers:

@@ -46,6 +46,11 @@ def environment() -> dict[str, str]:
     return effective_environment(os.environ, env_file())
 
 
+def beneath(name: str) -> str | None:
+    """What the file beneath the environment says of a name, whether or not the environment wins over it."""
+    return effective_environment({}, env_file()).get(name)
+
+
 def environment_for_others() -> dict[str, str]:
     """The environment of this process for a program that needs no secret of ours; nothing of the file is in it."""
     return {name: value for name, value in os.environ.items() if name not in ADDRESSES}

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from pidispatch.app.databases import opened
 from pidispatch.app.policy import FilePolicies
+from pidispatch.app.standing import triggers_problems
 from pidispatch.config import Settings
 from pidispatch.domain.explain import (
     GateLine,
@@ -15,6 +16,7 @@ from pidispatch.domain.explain import (
     last_answer,
     waits_for,
 )
+from pidispatch.domain.lateness import Lateness, lateness
 from pidispatch.domain.policy import Policy
 from pidispatch.domain.run import WAITING, State
 from pidispatch.errors import ConfigurationRefused, PidispatchError
@@ -24,7 +26,9 @@ from pidispatch.store.breakers import BreakerRecord, breaker_of_run
 from pidispatch.store.budget import BudgetRecord, BudgetWindow
 from pidispatch.store.database import Database
 from pidispatch.store.history import NoSuchRun, RunRecord
+from pidispatch.store.lateness import slot_facts
 from pidispatch.store.rundetail import AttemptRecord, RunDetail, WaitRecord
+from pidispatch.store.slots import SlotRecord, slot_of_run
 from pidispatch.store.standing import HostRecord, QueueStatus
 from pidispatch.store.surroundings import surroundings
 
@@ -35,11 +39,13 @@ __all__ = [
     "BudgetWindow",
     "Explanation",
     "HostRecord",
+    "Lateness",
     "NoSuchRun",
     "PolicyUnreadable",
     "QueueStatus",
     "RunDetail",
     "RunRecord",
+    "SlotRecord",
     "State",
     "WaitRecord",
     "budget",
@@ -63,6 +69,7 @@ class Explanation:
 
     `wait` is what had to be true before anybody looked at it, None for most runs. `breaker` is how its trigger stands,
     None while its last run went well.
+    `slot` is the instant of a schedule that it was started for, and `lateness` how long after it.
     """
 
     run: RunRecord
@@ -72,6 +79,8 @@ class Explanation:
     attempts: Sequence[AttemptRecord]
     wait: WaitRecord | None
     breaker: BreakerRecord | None = None
+    slot: SlotRecord | None = None
+    lateness: Lateness | None = None
 
 
 def runs(settings: Settings, *, limit: int, state: State | None = None) -> Sequence[RunRecord]:
@@ -95,8 +104,18 @@ def explain(settings: Settings, name: str) -> Explanation:
             waiter = Waiter(run.state, run.cause, run.until, run.place)
             waits = waits_for(waiter, surroundings(database, run.id))
         breaker = breaker_of_run(database, run.id)
-    answer, gates = last_answer(found.admission), gate_lines(found.admission)
-    return Explanation(run, answer, gates, waits, found.attempts, found.wait, breaker)
+        slot, late = slot_of_run(database, run.id), slot_facts(database, run.id)
+    return Explanation(
+        run,
+        last_answer(found.admission),
+        gate_lines(found.admission),
+        waits,
+        found.attempts,
+        found.wait,
+        breaker,
+        slot,
+        None if late is None else lateness(*late),
+    )
 
 
 def budget(settings: Settings) -> BudgetRecord:
@@ -115,7 +134,7 @@ def budget(settings: Settings) -> BudgetRecord:
 def standing_of(database: Database, settings: Settings) -> QueueStatus:
     """The windows shown are those of the policy in force; of one that cannot be read, none."""
     policies = FilePolicies(settings)
-    problems = policies.problems()
+    problems = (*policies.problems(), *triggers_problems(settings))
     try:
         policy = policies.current()
     except ConfigurationRefused:  # its problems are among those above

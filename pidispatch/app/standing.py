@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
+from pidispatch.config import Settings
 from pidispatch.domain.files.triggers import parse_triggers
 from pidispatch.domain.triggers import Triggers
+from pidispatch.errors import ConfigurationRefused
 from pidispatch.files import LiveFile
 
 
@@ -27,3 +29,12 @@ class StandingTriggers:
     def problem(self) -> str | None:
         """What is wrong with the file now, while an earlier edit is in force."""
         return None if self._file is None else self._file.problem
+
+
+def triggers_problems(settings: Settings) -> tuple[str, ...]:
+    """What is wrong with the file as it is, one sentence each: a worker that starts now would be refused."""
+    try:
+        StandingTriggers(settings.triggers_file).current()
+    except ConfigurationRefused as error:
+        return error.problems
+    return ()

@@ -1,4 +1,4 @@
-"""Take a request for a run in, and follow the run until it ends."""
+"""Take a request for a run in, or start a schedule by hand, and follow the run until it ends."""
 
 import os
 import time
@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from functools import partial
 
 from pidispatch.app.databases import opened
+from pidispatch.app.firing import ByHand, NotFired, entry_named
 from pidispatch.app.places import addresses
 from pidispatch.app.reading import standing_of
 from pidispatch.config import Settings
+from pidispatch.domain.standing import Entry
 from pidispatch.errors import DatabaseUnavailable, ImageMissing
 from pidispatch.ingest import Ingest, LocalRequest, Submitted
 from pidispatch.ports import GitBox
@@ -26,7 +28,16 @@ from pidispatch.store.hosts import PostgresHosts
 from pidispatch.store.standing import QueueStatus
 from pidispatch.store.submissions import PostgresSubmissions
 
-__all__ = ["Desk", "LocalRequest", "QueueStatus", "RunRecord", "Submission", "desk"]
+__all__ = [
+    "Desk",
+    "LocalRequest",
+    "NotFired",
+    "QueueStatus",
+    "RunRecord",
+    "Submission",
+    "desk",
+    "entry_named",
+]
 
 PATIENCE_SECONDS = 60.0
 
@@ -47,15 +58,24 @@ class Desk:
         self._database = database
         self._settings = settings
         self._ingest = ingest
+        self._by_hand = ByHand(settings.worker_name, ingest, clock=database.now)
 
     def submit(self, request: LocalRequest) -> Submission:
         """Raises FolderRefused (then nothing is left), EngineUnavailable, ImageMissing, DatabaseUnavailable."""
+        return self._submission(request.image, lambda: self._ingest.submit(request))
+
+    def fire(self, entry: Entry) -> Submission:
+        """Start a schedule now. Raises as `submit`, and NotFired where its entry starts nothing."""
+        return self._submission(entry.trigger.work.image, lambda: self._by_hand.fire(entry))
+
+    def _submission(self, image: str | None, submit: Callable[[], Submitted]) -> Submission:
         try:
-            submitted = self._ingest.submit(request)
+            submitted = submit()
         except ImageMissing as error:
-            image = request.image or self._settings.job_image
-            way_out = "run `pidispatch image build`" if request.image is None else "build or load it"
-            raise ImageMissing(f"the Docker engine has no image {image}; {way_out}") from error
+            way_out = "run `pidispatch image build`" if image is None else "build or load it"
+            raise ImageMissing(
+                f"the Docker engine has no image {image or self._settings.job_image}; {way_out}"
+            ) from error
         run = history.find_run(self._database, submitted.public_id)
         return Submission(submitted, run, standing_of(self._database, self._settings))
 

@@ -30,6 +30,7 @@ class Word(StrEnum):
     BELLS_SILENT = "bells-silent"
     STOP_UNCONFIRMED = "stop-unconfirmed"
     CALL_HELD = "call-held"
+    SCHEDULE_UNATTENDED = "schedule-unattended"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +93,14 @@ class OpenCall:
 
 
 @dataclass(frozen=True, slots=True)
+class Unattended:
+    """A schedule that `host` plans, of which no worker was heard for so long that another had taken it over."""
+
+    schedule: str
+    host: str
+
+
+@dataclass(frozen=True, slots=True)
 class RowFacts:
     """What the rows say at `at`, Postgres's clock."""
 
@@ -100,6 +109,7 @@ class RowFacts:
     overdue: Sequence[Overdue] = ()
     stopping: Sequence[Stopping] = ()
     calls: Sequence[OpenCall] = ()
+    unattended: Sequence[Unattended] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +173,7 @@ def _faults(facts: Facts) -> Iterator[Fault]:
     if rows is not None:
         yield from _hosts(rows)
         yield from _runs(rows)
+        yield from _schedules(rows)
 
 
 def _redis(redis: RedisFacts | None) -> Iterator[Fault]:
@@ -230,6 +241,19 @@ def _runs(rows: RowFacts) -> Iterator[Fault]:
             Word.CALL_HELD,
             f"model calls stay open: {_named(sorted(set(held)))}",
             "restart the gateway of that host: it settles what an earlier one left open at what it held",
+        )
+
+
+def _schedules(rows: RowFacts) -> Iterator[Fault]:
+    """No host that lives has the entry in its file, or it would have taken the schedule over."""
+    if rows.unattended:
+        named = [f"{each.schedule} of {each.host}" for each in rows.unattended]
+        hosts = _named(sorted({each.host for each in rows.unattended}))
+        yield Fault(
+            Word.SCHEDULE_UNATTENDED,
+            f"nobody is there to start what is due of schedules: {_named(named)}",
+            f"start a worker on {hosts}, or put the entries into the triggers file of a host that lives;"
+            " `pidispatch forget-host HOST` gives up a host that is gone for good",
         )
 
 

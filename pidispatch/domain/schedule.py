@@ -142,6 +142,13 @@ def _matches_at(pattern: str, zone: ZoneInfo, instant: datetime) -> bool:
     return next(_walls(pattern, wall - SECOND), None) == wall
 
 
+def clock_change(zone: str, start: datetime, end: datetime) -> tuple[datetime, timedelta] | None:
+    """The first change of the zone's clock in (start, end], and by how much it goes forward."""
+    place = ZoneInfo(zone)
+    change = _change_within(place, start, end)
+    return None if change is None else (change, _offset(change, place) - _offset(start, place))
+
+
 def _change_within(zone: ZoneInfo, start: datetime, end: datetime) -> datetime | None:
     """The first instant in (start, end] with another offset than at `start`."""
     offset, here = _offset(start, zone), start

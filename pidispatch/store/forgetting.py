@@ -6,15 +6,19 @@ from datetime import datetime
 
 from sqlalchemy import text
 
+from pidispatch.domain.catchup import Slot
 from pidispatch.domain.outcome import End
-from pidispatch.domain.run import BoxEnd, Claim, Occupant, Outcome
+from pidispatch.domain.run import BoxEnd, Claim, NewRun, Occupant, Outcome
+from pidispatch.domain.standing import Entry, Standing
 from pidispatch.errors import PidispatchError, StaleEpoch
+from pidispatch.ports import Unrunnable
 from pidispatch.store.audit import audit
 from pidispatch.store.calls import PostgresTickets
 from pidispatch.store.database import Database
 from pidispatch.store.endings import PostgresEndings
 from pidispatch.store.models import OCCUPYING_SQL
 from pidispatch.store.runs import PostgresRuns
+from pidispatch.store.schedules import PostgresSchedules
 
 ALIVE_SECONDS = 60
 LOST = End(Outcome.FAILED, "lost", "host-forgotten")
@@ -64,7 +68,7 @@ def forget_host(database: Database, host: str, *, actor: str) -> Sequence[str]:
     """End every run that the host holds as lost, and return their public ids. Raises NoSuchHost, HostAlive.
 
     What may have been spent is kept. The host's row stays: should the host come back, its containers must be known as
-    ours, and are removed, since no live row stands for them.
+    ours, and are removed, since no live row stands for them. Its schedules end, unless another host took them over.
     """
     silent_host(database, host)
     runs = PostgresRuns(database)
@@ -73,10 +77,21 @@ def forget_host(database: Database, host: str, *, actor: str) -> Sequence[str]:
         silent_host(database, host)  # it may come back at any time, and then its own word counts
         if _lose(database, runs, run):
             lost.append(run.public_id)
+    _forget_schedules(database, host)
     with database.transaction() as connection:
         connection.execute(FORGET_WORKERS, {"host": host})
         audit(connection, "forget-host", host, actor, {"lost": list(lost)})
     return lost
+
+
+def _forget_schedules(database: Database, host: str) -> None:
+    """As if its file were empty: what had come and nobody planned is skipped, as of an entry that was removed."""
+    PostgresSchedules(database, host=host, make=_no_run).sync(Standing)
+
+
+def _no_run(entry: Entry, slot: Slot, previous: datetime | None) -> NewRun | Unrunnable:
+    del entry, slot, previous
+    return Unrunnable("removed")
 
 
 def _lose(database: Database, runs: PostgresRuns, run: Occupant) -> bool:

@@ -2,14 +2,17 @@
 
 from sqlalchemy import text
 
-from pidispatch.domain.health import HostFacts, OpenCall, Overdue, RowFacts, Stopping
+from pidispatch.domain.health import HostFacts, OpenCall, Overdue, RowFacts, Stopping, Unattended
 from pidispatch.domain.run import State
 from pidispatch.store.database import Database
 from pidispatch.store.models import OCCUPYING_SQL
+from pidispatch.store.schedules import ALIVE_SECONDS
 from pidispatch.store.standing import NOW
 from pidispatch.store.startable import STARTABLE
 
 MOST = 100  # rows of one kind that are looked at: one is enough to be red
+# Another host takes a schedule over at its next look at the rows, half a minute after the one that had it counts as gone.
+SILENT_SCHEDULE_SECONDS = ALIVE_SECONDS + 35
 
 HOSTS = text(f"""
 SELECT h.name,
@@ -46,6 +49,12 @@ CALLS = text(f"""
 SELECT r.public_id, r.state, r.state_since, c.opened_at FROM provider_calls c JOIN runs r ON r.id = c.run_id
 WHERE c.state = 'held' ORDER BY r.state = 'running', c.opened_at LIMIT {MOST}
 """)  # noqa: S608 - a number
+UNATTENDED = text(f"""
+SELECT s.id, s.host FROM schedules s LEFT JOIN hosts h ON h.name = s.host
+WHERE s.removed_at IS NULL AND s.next_at IS NOT NULL
+  AND coalesce(h.heartbeat_at, '-infinity') < clock_timestamp() - interval '{SILENT_SCHEDULE_SECONDS} seconds'
+ORDER BY s.host, s.place, s.id LIMIT {MOST}
+""")  # noqa: S608 - numbers
 
 
 def row_facts(database: Database) -> RowFacts:
@@ -60,5 +69,6 @@ def row_facts(database: Database) -> RowFacts:
                 OpenCall(row.public_id, State(row.state), row.state_since, row.opened_at)
                 for row in connection.execute(CALLS)
             ],
+            unattended=[Unattended(*row) for row in connection.execute(UNATTENDED)],
             at=connection.execute(NOW).scalar_one(),
         )

@@ -35,7 +35,7 @@ SELECT r.id, r.public_id, r.kind, r.target, r.flow, r.trigger_type, r.state, r.o
        extract(epoch FROM coalesce(r.ended_at, clock_timestamp()) - r.started_at)::numeric(12, 3)::float8 AS seconds,
        q.public_id AS requeue_of,
        coalesce(r.state IN ({OCCUPYING_SQL}) AND h.heartbeat_at < clock_timestamp() - interval '{SILENT_SECONDS} seconds',
-                false) AS unreachable
+                false) AS unreachable, r.trigger_id
 FROM runs r LEFT JOIN why_waiting w ON w.public_id = r.public_id
 LEFT JOIN runs q ON q.id = r.requeue_of LEFT JOIN hosts h ON h.name = r.host
 LEFT JOIN LATERAL (
@@ -113,6 +113,7 @@ class RunRecord:
     seconds: float | None
     requeue_of: str | None
     unreachable: bool
+    trigger_id: str | None
 
     @property
     def ended(self) -> bool:

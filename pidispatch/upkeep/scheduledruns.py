@@ -1,7 +1,8 @@
-"""Make the run of one instant of a schedule."""
+"""Make the run of one instant of a schedule, or of a schedule that is started by hand."""
 
 import hashlib
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,16 +17,17 @@ from pidispatch.ports import LocalFolder, OpenFolder, Unrunnable
 
 MOST_TURNS = 2**31 - 1  # what the column holds
 LONGEST_ID = 179  # of a schedule in the id of a run
+LONGEST_ID_BY_HAND = 176
 # What bounds a run or its spending and is not enforced yet: such an entry starts nothing, rather than without its bound.
-BOUNDS_NOT_ENFORCED_YET = (
-    "models",
-    "max_cost_micros",
-    "exclude_tools",
-    "secrets",
-    "skills_dir",
-    "github",
-    "portfolio",
-)
+BOUNDS_NOT_ENFORCED_YET = {
+    "models": "models",
+    "max_cost_micros": "maxCostUsd",
+    "exclude_tools": "excludeTools",
+    "secrets": "secrets",
+    "skills_dir": "skillsDir",
+    "github": "github",
+    "portfolio": "portfolio",
+}
 
 
 class ScheduledRuns:
@@ -40,6 +42,28 @@ class ScheduledRuns:
         return isinstance(self._folder(trigger.work), LocalFolder)
 
     def __call__(self, entry: Entry, slot: Slot, previous: datetime | None) -> NewRun | Unrunnable:
+        waits = slot.state is SlotState.DEFERRED
+        return self._run(
+            entry,
+            scheduled_run_id(entry.id, slot.planned_at),
+            lambda basename: _event(entry, basename, scheduled_for=slot.planned_at, previous=previous),
+            cause=slot.reason if waits else None,
+            not_before=slot.not_before,
+        )
+
+    def by_hand(self, entry: Entry, public_id: str, head: str | None) -> NewRun | Unrunnable:
+        """The run of no instant, at once. `head` is the folder's commit."""
+        return self._run(entry, public_id, lambda basename: _event(entry, basename, sha=head))
+
+    def _run(
+        self,
+        entry: Entry,
+        public_id: str,
+        event: Callable[[str], dict[str, Any]],
+        *,
+        cause: str | None = None,
+        not_before: datetime | None = None,
+    ) -> NewRun | Unrunnable:
         trigger, work = entry.trigger, entry.trigger.work
         if beyond(work):
             return Unrunnable("not-enforced-yet")
@@ -52,12 +76,12 @@ class ScheduledRuns:
             return folder
         task = (f"/{work.command}" if work.command is not None else work.task or "").encode(errors="replace")
         return NewRun(
-            public_id=scheduled_run_id(entry.id, slot.planned_at),
+            public_id=public_id,
             folder=folder.path.encode(errors="surrogateescape"),
             folder_given=_bytes(work.folder),
             task=cut_task(task),
             task_bytes=len(task),
-            event=json.dumps(_event(entry, slot, previous, folder.basename), ensure_ascii=True).encode(),
+            event=json.dumps(event(folder.basename), ensure_ascii=True).encode(),
             scope=folder_scope(work.folder or ""),
             mutex=folder_mutex(self._host, folder.device, folder.inode),
             target=f"local:{_printable(folder.basename)}",
@@ -72,8 +96,8 @@ class ScheduledRuns:
             image=work.image,
             max_turns=None if work.max_turns is None else min(work.max_turns, MOST_TURNS),
             priority=max(-100, min(work.priority, 100)),
-            cause=slot.reason if slot.state is SlotState.DEFERRED else None,
-            not_before=slot.not_before,
+            cause=cause,
+            not_before=not_before,
         )
 
     def _folder(self, work: Work) -> LocalFolder | Unrunnable:
@@ -84,28 +108,43 @@ class ScheduledRuns:
 
 
 def beyond(work: Work) -> tuple[str, ...]:
-    """The bounds that the entry asks for and this version does not enforce."""
-    asked = tuple(name for name in BOUNDS_NOT_ENFORCED_YET if getattr(work, name))
+    """The bounds that the entry asks for and this version does not enforce, as the file calls them."""
+    asked = tuple(key for name, key in BOUNDS_NOT_ENFORCED_YET.items() if getattr(work, name))
     return (*asked, "backend") if work.backend not in {None, "local"} else asked
 
 
 def scheduled_run_id(schedule: str, instant: datetime) -> str:
     """As in the reference. The same instant of one schedule is the same run, whoever plans it."""
-    name = schedule
-    if len(schedule) > LONGEST_ID:
-        name = hashlib.sha256(schedule.encode("utf-8", "surrogatepass")).hexdigest()
-    return f"repeat:{name}:{round(instant.timestamp()) * 1000}"
+    return f"repeat:{_short(schedule, LONGEST_ID)}:{round(instant.timestamp()) * 1000}"
 
 
-def _event(entry: Entry, slot: Slot, previous: datetime | None, basename: str) -> dict[str, Any]:
-    """What /job/event.json holds. The commit is not known yet: git is asked in a box, and planning waits for nothing."""
+def manual_run_id(schedule: str, moment: datetime) -> str:
+    """As in the reference. A schedule that is started by hand twice within one minute is one run."""
+    return f"manual:{_short(schedule, LONGEST_ID_BY_HAND)}:{moment.astimezone(UTC):%Y-%m-%dT%H:%M}"
+
+
+def _short(schedule: str, longest: int) -> str:
+    if len(schedule) <= longest:
+        return schedule
+    return hashlib.sha256(schedule.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _event(
+    entry: Entry,
+    basename: str,
+    *,
+    sha: str | None = None,
+    scheduled_for: datetime | None = None,
+    previous: datetime | None = None,
+) -> dict[str, Any]:
+    """What /job/event.json holds. Of an instant no commit is known: git is asked in a box, and planning waits for nothing."""
     pattern = entry.trigger.on.pattern if isinstance(entry.trigger.on, Cron) else entry.timetable.pattern
     return {
         "source": "cron",
         "trigger": {"id": entry.id, "pattern": pattern},
         "folder": basename,
-        "sha": None,
-        "scheduledFor": _iso(slot.planned_at),
+        "sha": sha,
+        "scheduledFor": None if scheduled_for is None else _iso(scheduled_for),
         "previousRunAt": None if previous is None else _iso(previous),
     }
 

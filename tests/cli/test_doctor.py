@@ -24,8 +24,10 @@ from tests.cli.lives import begin, call, end
 from tests.fakes.boxes import FakeBoxes
 from tests.store.builders import HOST, a_host, a_run, value
 from tests.support.engines import scripted_engine
+from tests.support.timed import Folders, an_entry, synced, the_schedules
+from tests.support.wallclock import utc
 
-ENVIRONMENT = ["limits", "redis", "engine", "image", "gateway", "provider", "schema"]
+ENVIRONMENT = ["limits", "triggers", "redis", "engine", "image", "gateway", "provider", "schema"]
 ROWS = [
     "windows", "scopes", "folders", "slots", "ended runs", "reservations", "charges", "one-shots", "attempts", "payloads",
     "waits", "worker", "reconciler",
@@ -148,7 +150,7 @@ def test_a_person_sees_a_line_for_each_check_and_the_way_out(doctor, database):
     assert "ok       engine: answers as ENGINE-ENGIN\n" in said.out
     assert "FAILED   windows: runs of *, day from 2" in said.out
     assert "used is 7, its reservations are 1\n         keep the database as it is" in said.out
-    assert said.out.splitlines()[-1].startswith("22 checks: 2 failed")
+    assert said.out.splitlines()[-1].startswith("23 checks: 2 failed")
 
 
 def test_rows_and_containers_that_do_not_match_are_named(doctor, database, around):
@@ -236,6 +238,29 @@ def test_a_file_of_limits_that_is_broken_is_a_failure(pidispatch, bare, tmp_path
     bare.setenv(setting, str(tmp_path / "broken.json"))
 
     assert "broken.json" in failures(pidispatch("doctor", "--json"))["limits"]
+
+
+def test_a_triggers_file_that_is_broken_is_a_failure(pidispatch, bare, tmp_path):
+    (tmp_path / "broken.json").write_text("{")
+    bare.setenv("PI_TRIGGERS_FILE", str(tmp_path / "broken.json"))
+
+    assert "broken.json" in failures(pidispatch("doctor", "--json"))["triggers"]
+
+
+def test_a_schedule_is_looked_after_or_that_is_said(pidispatch, database):
+    a_host(database)
+    folders = Folders()
+    schedules = the_schedules(database, folders=folders)
+    synced(schedules, utc(2026, 5, 4), an_entry())
+    assert graded(pidispatch("doctor", "--json"))["schedules"] == "ok"
+
+    with database.transaction() as connection:
+        connection.exec_driver_sql("UPDATE schedules SET served = false")
+    assert graded(pidispatch("doctor", "--json"))["schedules"] == "warning"
+
+    with database.transaction() as connection:
+        connection.exec_driver_sql("UPDATE hosts SET heartbeat_at = now() - interval '2 minutes'")
+    assert "nightly of h1" in failures(pidispatch("doctor", "--json"))["schedules"]
 
 
 def test_a_schema_that_is_behind_is_a_failure_and_its_rows_are_left_alone(pidispatch, database):

@@ -1,12 +1,17 @@
 """`explain`: gates, numbers and what a run waits for, of runs in every state."""
 
+from datetime import timedelta
+
 import pytest
+from sqlalchemy import text
 
 from pidispatch.app.policy import FilePolicies
 from tests.cli.lives import FAILED, begin, call, end
 from tests.cli.test_runs import name_of
 from tests.flows.site import Site
-from tests.store.builders import a_host, a_run, some_caps, try_next
+from tests.store.builders import a_host, a_run, some_caps, try_next, value
+from tests.support.timed import an_entry, planned, synced, the_schedules
+from tests.support.wallclock import utc
 
 GATE = ["gate", "verdict", "saw", "why"]
 
@@ -27,7 +32,17 @@ def test_an_admitted_run_shows_every_gate_and_its_numbers(pidispatch, database, 
     found = pidispatch("explain", str(run_id), "--json").document
     said = pidispatch("explain", str(run_id)).out
 
-    assert list(found) == ["run", "answer", "gates", "waits_for", "attempts", "wait", "breaker"]
+    assert list(found) == [
+        "run",
+        "answer",
+        "gates",
+        "waits_for",
+        "attempts",
+        "wait",
+        "breaker",
+        "slot",
+        "lateness",
+    ]
     assert [list(line) for line in found["gates"]] == [GATE] * 10
     assert set(verdicts(found).values()) == {"passed"}
     assert (found["answer"]["kind"], found["waits_for"]) == ("admitted", None)
@@ -138,3 +153,102 @@ def test_explaining_a_run_needs_no_policy(pidispatch, database, monkeypatch):
     monkeypatch.setattr(FilePolicies, "current", broken)
 
     assert pidispatch("explain", str(run_id)).code == 0
+
+
+MONDAY = utc(2026, 5, 4)
+DUE = MONDAY + timedelta(hours=3)
+
+
+def scheduled(database, *, now, **asked):
+    """The run of a schedule whose instant was DUE, planned at `now`; returns its public id."""
+    a_host(database)
+    schedules = the_schedules(database)
+    known = synced(schedules, MONDAY, an_entry(pattern="0 5 * * *", tz="Europe/Berlin", **asked))
+    planned(schedules, known, now)
+    return value(database, "SELECT public_id FROM runs WHERE trigger_id IS NOT NULL")
+
+
+def timed(database, **times):
+    """Move what happened to the run of the schedule to the time of the test."""
+    statements = {
+        "admitted": "UPDATE run_attempts SET admitted_at = :at",
+        "started": "UPDATE runs SET started_at = :at WHERE trigger_id IS NOT NULL",
+    }
+    with database.transaction() as connection:
+        for name, seconds in times.items():
+            connection.execute(text(statements[name]), {"at": DUE + timedelta(seconds=seconds)})
+
+
+def test_a_run_of_a_schedule_says_which_instant_it_is_of(pidispatch, database):
+    name = scheduled(database, now=DUE)
+    begin(database)
+    timed(database, admitted=0.1, started=0.8)
+
+    found = pidispatch("explain", name, "--json").document
+    said = pidispatch("explain", name).out.splitlines()
+
+    assert said[1] == "schedule nightly, planned for 2026-05-04 05:00:00 Europe/Berlin (2026-05-04 03:00:00Z)"
+    assert said[2] == "started on time, 0.8 s after its instant"
+    assert (found["slot"]["state"], found["slot"]["zone"]) == ("ran", "Europe/Berlin")
+    assert found["lateness"] == {"seconds": 0.8, "started": True, "causes": []}
+
+
+def test_a_run_that_was_made_up_for_says_so(pidispatch, database):
+    name = scheduled(database, now=DUE + timedelta(hours=2))
+
+    said = pidispatch("explain", name).out
+
+    assert "not started yet, " in said
+    assert "no worker was there to plan it until 2026-05-04 05:00:00Z; it was made up for" in said
+    causes = pidispatch("explain", name, "--json").document["lateness"]["causes"]
+    assert [cause["word"] for cause in causes] == ["not-planned-in-time", "catch-up"]
+
+
+def test_a_run_that_waited_for_its_folder_names_the_other(pidispatch, database):
+    name = scheduled(database, now=DUE)
+    run_id = value(database, "SELECT id FROM runs")
+    begin(database)
+    other = a_run(database)
+    with database.transaction() as connection:
+        connection.execute(
+            text(
+                "UPDATE runs SET state = 'ended', outcome = 'completed', attempt = 1, ended_at = :at,"
+                " mutex = (SELECT mutex FROM runs WHERE id = :run) WHERE id = :other"
+            ),
+            {"at": DUE + timedelta(seconds=50), "run": run_id, "other": other},
+        )
+    timed(database, admitted=51, started=52)
+
+    said = pidispatch("explain", name).out
+
+    busy = f"its folder was busy with {name_of(database, other)} until 2026-05-04 03:00:50Z"
+    assert f"started 52 s late: {busy}\n" in said
+
+
+def test_a_run_that_was_paused_says_until_when(pidispatch, database):
+    name = scheduled(database, now=DUE)
+    begin(database)
+    with database.transaction() as connection:
+        for scope, changed, at in (("*", "true", 40), ("*", "false", 55), ("folder:other", "true", 56)):
+            connection.execute(
+                text(
+                    "INSERT INTO audit_log (actor, action, subject, detail, at) VALUES ('me', 'resume', :scope,"
+                    " jsonb_build_object('changed', CAST(:changed AS boolean)), :at)"
+                ),
+                {"scope": scope, "changed": changed, "at": DUE + timedelta(seconds=at)},
+            )
+    timed(database, admitted=60, started=61)
+
+    assert (
+        "started 1 min 1 s late: it was paused until 2026-05-04 03:00:40Z\n"
+        in pidispatch("explain", name).out
+    )
+
+
+def test_a_run_that_no_schedule_started_has_no_instant(pidispatch, database):
+    run_id = a_run(database)
+
+    found = pidispatch("explain", str(run_id), "--json").document
+
+    assert (found["slot"], found["lateness"]) == (None, None)
+    assert "schedule" not in pidispatch("explain", str(run_id)).out

@@ -16,7 +16,7 @@ RECORD = [
     "provider", "model", "image", "max_turns", "max_tokens", "stop_reason", "exit_code", "turns",
     "calls", "tokens_in", "tokens_out", "tokens_cache_read", "tokens_cache_write", "tokens_total",
     "cost_micros", "created_at", "queued_at", "state_since", "admitted_at", "started_at", "ended_at",
-    "deadline_at", "seconds", "requeue_of", "unreachable",
+    "deadline_at", "seconds", "requeue_of", "unreachable", "trigger_id",
 ]  # fmt: skip
 ATTEMPT = [
     "attempt", "host", "container_name", "container_id", "image_id", "admitted_at", "boxed_at", "go_at",

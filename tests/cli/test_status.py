@@ -149,3 +149,14 @@ def test_without_a_redis_to_ask_the_rest_is_told(pidispatch, bare):
     bare.delenv("REDIS_URL")
 
     assert pidispatch("status", "--check").code == 0
+
+
+def test_a_triggers_file_that_is_not_in_force_is_said(pidispatch, bare, tmp_path):
+    (tmp_path / "broken.json").write_text('{"triggers": [{}]}')
+    bare.setenv("PI_TRIGGERS_FILE", str(tmp_path / "broken.json"))
+
+    said = pidispatch("status")
+
+    assert said.code == 0
+    assert f"not in force: {tmp_path}/broken.json:1: triggers[0]: on must be an object\n" in said.out
+    assert len(pidispatch("status", "--json").document["file_problems"]) == 1

@@ -12,6 +12,7 @@ from pidispatch.domain.health import (
     RedisFacts,
     RowFacts,
     Stopping,
+    Unattended,
     Word,
     judge,
     unanswered,
@@ -146,6 +147,7 @@ def test_every_fault_says_a_way_out():
         [Overdue("a", "h1", ago(99))],
         [Stopping("b", "h1", ago(99))],
         [OpenCall("c", State.ENDED, ago(1), ago(1))],
+        [Unattended("d", "h1")],
     )
     facts = Facts(
         "h1", "down", "old", RedisFacts(policy="x", append_only=False), gateway_ready=False, rows=rows

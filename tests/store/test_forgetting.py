@@ -8,6 +8,7 @@ from pidispatch.store import forgetting, history
 from pidispatch.store.calls import PostgresCallLedger, PostgresTickets
 from pidispatch.store.forgetting import HostAlive, NoSuchHost
 from pidispatch.store.runs import PostgresRuns
+from pidispatch.store.slots import latest_slots, schedules_of
 from tests.store.builders import (
     HOST,
     a_boxed_run,
@@ -18,6 +19,8 @@ from tests.store.builders import (
     row,
     value,
 )
+from tests.support.timed import an_entry, synced, the_schedules
+from tests.support.wallclock import utc
 
 
 def silence(database, seconds):
@@ -98,3 +101,24 @@ def test_a_run_is_unreachable_after_30_s_of_silence_and_keeps_its_slot(database,
     assert history.run_record(database, waiting).unreachable is False
     assert value(database, "SELECT state FROM runs WHERE id = :id", id=claim.run_id) == "running"
     assert value(database, "SELECT state FROM reservations") == "held"
+
+
+def test_the_schedules_of_a_host_that_is_gone_end_and_what_had_come_is_skipped(database):
+    a_host(database)
+    schedules = the_schedules(database)
+    synced(schedules, utc(2026, 5, 4), an_entry())
+    with database.transaction() as connection:
+        connection.exec_driver_sql("UPDATE hosts SET heartbeat_at = now() - interval '5 minutes'")
+        connection.exec_driver_sql(
+            "UPDATE schedules SET planned_until = date_trunc('day', now()) - interval '1 day',"
+            " next_at = date_trunc('day', now()) - interval '21 hours 30 minutes'"
+        )
+
+    forgetting.forget_host(database, "h1", actor="me")
+
+    assert schedules_of(database) == []
+    slots = latest_slots(database, "nightly")
+    assert {(slot.state, slot.reason) for slot in slots} == {("skipped", "removed")}
+    assert value(database, "SELECT count(*) FROM runs") == 0
+    synced(schedules, utc(2026, 5, 4), an_entry())
+    assert [each.id for each in schedules_of(database)] == ["nightly"]  # the host came back

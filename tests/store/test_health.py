@@ -7,6 +7,8 @@ from pidispatch.store.health import row_facts
 from pidispatch.store.measures import measure_today
 from tests.cli.lives import FAILED, begin, call, end
 from tests.store.builders import a_boxed_run, a_host, a_run, an_admitted_run
+from tests.support.timed import an_entry, synced, the_schedules
+from tests.support.wallclock import utc
 
 LATER = "interval '40 seconds'"
 
@@ -177,3 +179,44 @@ def test_today_is_counted_by_its_ends(database):
     assert today.ended == {("completed", "completed"): 2, ("failed", "infra"): 1}
     assert today.tokens == {"input": 300, "output": 30, "cache_read": 0, "cache_write": 0}
     assert 3600 <= today.oldest_queued_seconds < 3700
+
+
+def a_schedule(database, **more):
+    schedules = the_schedules(database, **more)
+    synced(schedules, utc(2026, 5, 4), an_entry())
+    return schedules
+
+
+def silent(database, seconds):
+    do(database, f"UPDATE hosts SET heartbeat_at = now() - interval '{seconds} seconds'")
+
+
+def test_a_schedule_of_a_silent_host_is_red_once_no_other_took_it_over(database):
+    a_reconciling_host(database)
+    a_schedule(database)
+    silent(database, 90)
+    assert red(database) == []
+    silent(database, 100)
+
+    (fault,) = judge(Facts("h1", rows=row_facts(database))).red
+
+    assert fault.word == Word.SCHEDULE_UNATTENDED
+    assert "of schedules: nightly of h1" in fault.sentence
+    assert "start a worker on h1, or put the entries into the triggers file of a host" in fault.way_out
+
+
+def test_a_schedule_that_another_host_took_over_or_whose_entry_is_gone_is_no_fault(database):
+    a_reconciling_host(database)
+    a_schedule(database)
+    silent(database, 100)
+    a_host(database, host="h2")
+    do(database, "UPDATE workers SET heartbeat_at = now() + interval '1 hour'")
+    do(database, "UPDATE hosts SET reconciled_at = now() + interval '1 hour'")
+
+    other = a_schedule(database, host="h2")
+    assert red(database) == []
+
+    silent(database, 100)
+    assert red(database) == [Word.SCHEDULE_UNATTENDED]
+    synced(other, utc(2026, 5, 4, 1))
+    assert red(database) == []

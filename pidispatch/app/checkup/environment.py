@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from pidispatch import shipped
 from pidispatch.app.policy import FilePolicies
+from pidispatch.app.standing import StandingTriggers
 from pidispatch.config import Settings
 from pidispatch.domain.checkup import Finding, Grade
 from pidispatch.domain.policy import Policy
@@ -14,7 +15,7 @@ from pidispatch.runtime import image
 from pidispatch.runtime.engine import Engine
 from pidispatch.runtime.image import DockerImages
 
-MEND = "mend it, `pidispatch check FILE` judges a file; a worker that started before keeps its last good limits, if any"
+MEND = "mend it, `pidispatch check FILE` judges a file; a worker that started before keeps its last good edit, if any"
 START_THE_GATEWAY = "start `pidispatch up`, or `python -m pidispatch.entrypoints.gateway` beside the worker"
 
 
@@ -78,3 +79,14 @@ def check_policy(settings: Settings) -> Finding:
         return Finding("limits", Grade.OK, f"windows with a cap: {len(policy.every_cap())}")
     reason = "" if isinstance(policy, Policy) else policy.reason
     return Finding("limits", Grade.FAILED, "; ".join(problems) or reason, MEND)
+
+
+def check_triggers(settings: Settings) -> Finding:
+    """Read as a worker that starts would."""
+    if settings.triggers_file is None:
+        return Finding("triggers", Grade.OK, "no file: nothing starts by itself")
+    try:
+        found = StandingTriggers(settings.triggers_file).current()
+    except ConfigurationRefused as error:
+        return Finding("triggers", Grade.FAILED, "; ".join(error.problems), MEND)
+    return Finding("triggers", Grade.OK, f"entries: {len(found.entries)}")

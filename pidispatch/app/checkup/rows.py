@@ -1,6 +1,6 @@
 """Check the database: its schema, its rows against each other, the workers that they tell of."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
 from pidispatch.config import Settings
@@ -10,9 +10,11 @@ from pidispatch.store.breakers import BreakerRecord
 from pidispatch.store.database import Database
 from pidispatch.store.invariants import look_for_contradictions
 from pidispatch.store.schema import Fit
+from pidispatch.store.slots import ScheduleRecord, schedules_of
 from pidispatch.store.standing import HostRecord, QueueStatus
 
 STALE = timedelta(seconds=30)
+MOST_NAMED = 5
 START_ONE = "start `pidispatch up` or `pidispatch worker` on this host"
 
 
@@ -32,6 +34,7 @@ def check_rows(database: Database, settings: Settings) -> Iterator[Finding]:
     """Only for a schema that is this version's. Raises DatabaseUnavailable."""
     yield from look_for_contradictions(database)
     yield from check_workers(standing.queue_status(database, ()), settings.worker_name)
+    yield from check_schedules(schedules_of(database))
 
 
 def check_workers(queue: QueueStatus, host: str) -> Iterator[Finding]:
@@ -75,3 +78,24 @@ def _compared(record: HostRecord | None, queue: QueueStatus, host: str) -> Findi
             "reconciler", Grade.FAILED, words, f"{START_ONE}; the log of a worker that runs says why"
         )
     return Finding("reconciler", Grade.OK, words)
+
+
+def check_schedules(schedules: Sequence[ScheduleRecord]) -> Iterator[Finding]:
+    """Each is planned by a host that lives and has its folder."""
+    silent = [f"{each.id} of {each.host}" for each in schedules if not each.alive]
+    homeless = [f"{each.id} of {each.host}" for each in schedules if each.alive and not each.served]
+    if silent:
+        way_out = "start a worker there, or put the entry into the triggers file of a host that lives"
+        yield Finding(
+            "schedules", Grade.FAILED, f"nobody is there to start what is due of {_named(silent)}", way_out
+        )
+    if homeless:
+        way_out = "make the folder, or mend run.folder: until then each instant is skipped"
+        yield Finding("schedules", Grade.WARNING, f"no host has the folder of {_named(homeless)}", way_out)
+    if schedules and not silent and not homeless:
+        yield Finding("schedules", Grade.OK, f"planned by hosts that live: {len(schedules):,}")
+
+
+def _named(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MOST_NAMED:,} more" if len(names) > MOST_NAMED else ""
+    return ", ".join(names[:MOST_NAMED]) + more

@@ -6,6 +6,7 @@ from pidispatch.entrypoints.cli import (
     budget,
     cancelling,
     check,
+    closing,
     config,
     db,
     demo,
@@ -20,6 +21,9 @@ from pidispatch.entrypoints.cli import (
     runs,
     settings,
     status,
+    triggernext,
+    triggers,
+    triggershow,
     up,
 )
 
@@ -61,3 +65,7 @@ cli.command("set")(settings.set_key)
 cli.command("unset")(settings.unset_key)
 cli.add_typer(db.db)
 cli.add_typer(image.image)
+triggers.triggers.command()(triggershow.show)
+triggers.triggers.command("next")(triggernext.next_instants)
+triggers.triggers.command()(closing.close)
+cli.add_typer(triggers.triggers)

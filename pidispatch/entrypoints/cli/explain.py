@@ -1,12 +1,14 @@
 """`explain`: why a run started, waits or was refused."""
 
-from collections.abc import Mapping, Sequence
-from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, assert_never
 
+from pidispatch.domain.lateness import Cause, Why
 from pidispatch.domain.run import State
 from pidispatch.entrypoints.cli.options import AsJson, RunName
 from pidispatch.entrypoints.cli.output import cell, out, plain, print_json, print_table
+from pidispatch.entrypoints.cli.triggerwording import at_place, length
 from pidispatch.entrypoints.cli.wording import (
     amount,
     breaker_in_words,
@@ -17,7 +19,7 @@ from pidispatch.entrypoints.cli.wording import (
 )
 
 if TYPE_CHECKING:
-    from pidispatch.app.reading import AttemptRecord, Explanation
+    from pidispatch.app.reading import AttemptRecord, Explanation, Lateness
     from pidispatch.domain.explain import GateLine, LastAnswer, WaitsFor
 
 
@@ -34,20 +36,9 @@ def explain(run: RunName, as_json: AsJson = False) -> None:
 
 
 def _print(found: "Explanation") -> None:
-    run, answer = found.run, found.answer
-    out.print(plain(f"{run.public_id}: {how_it_stands(run)}"))
-    if run.requeue_of is not None:
-        out.print(plain(f"repeats {run.requeue_of}"))
-    for line in () if found.wait is None else wait_in_words(found.wait):
+    run = found.run
+    for line in _told(found):
         out.print(plain(line))
-    if answer is not None:
-        out.print(plain(_answer(answer)))
-    elif found.wait is None or run.state == State.QUEUED:
-        out.print("nobody has looked at it yet")
-    if found.waits_for is not None:
-        out.print(plain(waits_in_words(found.waits_for)))
-    if found.breaker is not None:
-        out.print(plain(breaker_in_words(found.breaker)))
     out.print()
     print_table(
         ("gate", "verdict", "saw"),
@@ -59,6 +50,24 @@ def _print(found: "Explanation") -> None:
         out.print(plain(_attempt(attempt)))
     if run.ended:
         out.print(plain(f"ended {cell(run.ended_at)}: {how_it_stands(run)}, {tokens_of(run)}"))
+
+
+def _told(found: "Explanation") -> Iterator[str]:
+    run, answer = found.run, found.answer
+    yield f"{run.public_id}: {how_it_stands(run)}"
+    if run.requeue_of is not None:
+        yield f"repeats {run.requeue_of}"
+    yield from origin_in_words(found)
+    if found.wait is not None:
+        yield from wait_in_words(found.wait)
+    if answer is not None:
+        yield _answer(answer)
+    elif found.wait is None or run.state == State.QUEUED:
+        yield "nobody has looked at it yet"
+    if found.waits_for is not None:
+        yield waits_in_words(found.waits_for)
+    if found.breaker is not None:
+        yield breaker_in_words(found.breaker)
 
 
 def _answer(answer: "LastAnswer") -> str:
@@ -103,6 +112,50 @@ def seen_in_words(line: "GateLine") -> str:
 def _slot(scope: Mapping[str, Any]) -> str:
     limit = "" if scope.get("limit") is None else f" of {scope['limit']}"
     return f"{scope.get('occupied')}{limit} in {scope.get('scope')}"
+
+
+def origin_in_words(found: "Explanation") -> list[str]:
+    """Of a run that a schedule started: which instant it is of, how late it started, and why."""
+    run, slot = found.run, found.slot
+    if slot is None or found.lateness is None:
+        by_hand = run.trigger_type == "cron" and run.trigger_id is not None and run.requeue_of is None
+        return [f"schedule {run.trigger_id}, started by hand"] if by_hand else []
+    planned = at_place(slot.planned_at, slot.zone)
+    utc = "" if slot.zone is None else f" ({cell(slot.planned_at)})"
+    lines = [f"schedule {slot.schedule}, planned for {planned}{utc}"]
+    if found.lateness.started or not run.ended:
+        lines.append(lateness_in_words(found.lateness))
+    return lines
+
+
+def lateness_in_words(late: "Lateness") -> str:
+    time = length(timedelta(seconds=late.seconds))
+    why = "; ".join(_late_by(cause) for cause in late.causes)
+    if late.started and not late.causes:
+        return f"started on time, {time} after its instant"
+    begun = f"started {time} late" if late.started else f"not started yet, {time} after its instant"
+    return f"{begun}: {why}" if why else begun
+
+
+def _late_by(cause: Cause) -> str:
+    until = f" until {cell(cause.until)}" if cause.until is not None else ""
+    match cause.word:
+        case Why.NOT_PLANNED:
+            return f"no worker was there to plan it{until}"
+        case Why.CATCH_UP:
+            return "it was made up for, and what is made up waits up to a quarter of an hour (catch-up)"
+        case Why.PAUSED:
+            return f"it was paused{until}"
+        case Why.FOLDER_BUSY:
+            return f"its folder was busy with {cause.run}{until}"
+        case Why.WAITED:
+            return f"it waited for its turn{until}, for room on its host or in its limits"
+        case Why.TRIED_AGAIN:
+            return f"its first attempt came to nothing, the next got its go at {cell(cause.until)}"
+        case Why.PREPARED:
+            return f"its box took{until} to start"
+        case _ as never:
+            assert_never(never)
 
 
 def waits_in_words(waits: "WaitsFor") -> str:

@@ -1,13 +1,15 @@
-"""`run`: ask for one run in a folder."""
+"""`run`: ask for one run in a folder, or for that of a schedule."""
 
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
 from pidispatch.domain.run import State
 from pidispatch.domain.task import TASK_LIMIT, cut_task
+from pidispatch.entrypoints.cli.firing import refuse_beside_trigger
 from pidispatch.entrypoints.cli.options import AsJson
 from pidispatch.entrypoints.cli.output import cell, err, out, plain, print_json
 from pidispatch.entrypoints.cli.task import task_bytes
@@ -15,7 +17,7 @@ from pidispatch.entrypoints.cli.watching import watch
 from pidispatch.entrypoints.cli.wording import how_it_stands, progress_of, queue_in_words, tokens_of
 
 if TYPE_CHECKING:
-    from pidispatch.app.submit import RunRecord, Submission
+    from pidispatch.app.submit import Desk, RunRecord, Submission
 
 FLOW = re.compile(r"[a-z0-9](?:[a-z0-9_-]{0,62}[a-z0-9])?")
 
@@ -55,8 +57,16 @@ def _instant(text: str, ahead: timedelta) -> datetime | None:
 
 
 def run(
-    folder: Annotated[str, typer.Argument(metavar="FOLDER", help="The root of a git repository.")],
+    folder: Annotated[
+        str | None, typer.Argument(metavar="FOLDER", help="The root of a git repository.")
+    ] = None,
     *,
+    trigger: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ID", help="Start this schedule of the triggers file now; alone, or with --wait."
+        ),
+    ] = None,
     task: Annotated[str | None, typer.Option(metavar="TEXT", help="What to do.")] = None,
     task_file: Annotated[
         str | None, typer.Option(metavar="PATH", help="A file with the task; - is stdin.")
@@ -71,8 +81,8 @@ def run(
     max_turns: Annotated[int | None, typer.Option(min=1, max=2**31 - 1, help="Else as configured.")] = None,
     image: Annotated[str | None, typer.Option(callback=_word, help="The box's image; never pulled.")] = None,
     priority: Annotated[
-        int, typer.Option(min=-100, max=100, help="A step is worth ten minutes of waiting.")
-    ] = 0,
+        int | None, typer.Option(min=-100, max=100, help="A step is worth ten minutes of waiting.")
+    ] = None,
     after: Annotated[
         str | None, typer.Option(metavar="INSTANT", help="Not before, such as 2026-12-01T06:00Z.")
     ] = None,
@@ -82,11 +92,18 @@ def run(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Queue one run of the agent in FOLDER."""
+    """Queue one run of the agent in FOLDER, or the run of a schedule."""
+    of_the_run = {"--flow": flow, "--provider": provider, "--model": model, "--max-turns": max_turns}
+    of_the_run |= {"--image": image, "--priority": priority, "--force": force or None, "--after": after}
+    if trigger is not None:
+        refuse_beside_trigger({"FOLDER": folder, "--task": task, "--task-file": task_file, **of_the_run})
+        fire(trigger, wait=wait, as_json=as_json)
+    if folder is None:
+        raise typer.BadParameter("give FOLDER, or --trigger ID for a schedule of the triggers file")
     content = task_bytes(task, task_file)
 
     from pidispatch.app.places import read_settings
-    from pidispatch.app.submit import LocalRequest, desk
+    from pidispatch.app.submit import LocalRequest
 
     settings = read_settings()
     instant = None if after is None else _instant(after, settings.wait_after_max)
@@ -98,16 +115,35 @@ def run(
         model=model,
         image=image,
         max_turns=max_turns,
-        priority=priority,
+        priority=priority or 0,
         force=force,
         after=instant,
     )
+    _hand_in(lambda desk: desk.submit(request), content, wait=wait, as_json=as_json)
+
+
+def fire(name: str, *, wait: bool, as_json: bool) -> NoReturn:
+    """Queue the run of a schedule now."""
+    from pidispatch.app.places import read_settings
+    from pidispatch.app.submit import entry_named
+
+    entry = entry_named(read_settings(), name)
+    work = entry.trigger.work
+    content = (f"/{work.command}" if work.command is not None else work.task or "").encode(errors="replace")
+    _hand_in(lambda desk: desk.fire(entry), content, wait=wait, as_json=as_json)
+
+
+def _hand_in(submit: "Callable[[Desk], Submission]", task: bytes, *, wait: bool, as_json: bool) -> NoReturn:
+    from pidispatch.app.places import read_settings
+    from pidispatch.app.submit import desk
+
+    settings = read_settings()
     with desk(settings) as opened:
-        made = opened.submit(request)
-        _say(made, len(content), settings.worker_name, quiet=as_json)
+        made = submit(opened)
+        _say(made, len(task), settings.worker_name, quiet=as_json)
         ended = watch(opened, made.run) if wait else None
     if as_json:
-        print_json(_document(made, ended or made.run, content))
+        print_json(_document(made, ended or made.run, task))
     elif ended is not None:
         _say_end(ended)
     raise typer.Exit(0 if ended is None or ended.outcome == "completed" else 1)

@@ -67,6 +67,7 @@ def _print_run(found: "RunDetail") -> None:
             ("run", f"{run.public_id} (number {run.id})"),
             ("repeats", run.requeue_of),
             ("asked for by", _asked_by(found)),
+            ("trigger", f"{run.trigger_type} {run.trigger_id}" if run.trigger_id else None),
             ("target", run.target),
             ("folder", payload.folder if payload else None),
             ("state", how_it_stands(run)),
@@ -82,6 +83,7 @@ def _print_run(found: "RunDetail") -> None:
             ("turns", f"{run.turns} of at most {run.max_turns}" if run.turns is not None else None),
             ("tokens", tokens_of(run)),
             ("seconds", run.seconds),
+            ("priority", run.priority or None),
             ("host", run.host or run.pinned_host),
             (
                 "task",

@@ -1,5 +1,8 @@
 """Print triggers as the file that means them."""
 
+import json
+from typing import Any
+
 from pidispatch.domain.files.jsonfile import Node, Number, write_json
 from pidispatch.domain.money import dollars
 from pidispatch.domain.triggers import (
@@ -27,6 +30,12 @@ def write_triggers(triggers: Triggers) -> bytes:
     """The whole file anew, without what its author had around the entries: for a file that nobody edits by hand."""
     entries: list[Node] = [_entry(trigger) for trigger in triggers.entries]
     return write_json(Node({"triggers": Node(entries)}))
+
+
+def entry_document(trigger: Trigger) -> dict[str, Any]:
+    """The entry as JSON values, for programs; what was not written and holds a default is left out."""
+    document: dict[str, Any] = json.loads(write_json(_entry(trigger)))
+    return document
 
 
 def _entry(trigger: Trigger) -> Node:

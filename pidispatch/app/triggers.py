@@ -1,0 +1,193 @@
+"""Tell of the entries of the triggers file, of what they planned, and of what planned entries the file has not."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from pidispatch.app.databases import opened
+from pidispatch.app.places import host_zone
+from pidispatch.app.standing import StandingTriggers
+from pidispatch.config import Settings
+from pidispatch.domain.coming import Coming, coming
+from pidispatch.domain.schedule import Timetable
+from pidispatch.domain.triggers import Cron, Trigger, Triggers
+from pidispatch.errors import ConfigurationRefused, PidispatchError
+from pidispatch.store.database import Database
+from pidispatch.store.slots import ScheduleRecord, SlotRecord, latest_slots, newest_slots, schedules_of
+from pidispatch.upkeep.scheduledruns import beyond
+
+SHORT = 12  # characters of an identity that is a hash
+LEAST = 4  # of them to name an entry by
+
+__all__ = [
+    "NoSuchTrigger",
+    "NotScheduled",
+    "ScheduleRecord",
+    "SlotRecord",
+    "Standing",
+    "Told",
+    "named",
+    "next_of",
+    "read_triggers",
+    "slots_of",
+    "standing",
+]
+
+
+class NoSuchTrigger(PidispatchError):
+    """No entry, or more than one, answers to this name."""
+
+
+class NotScheduled(PidispatchError):
+    """The entry waits for an event of a forge: it has no instants."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """An entry. `trigger` is None where the file has it not (or cannot be read), `record` where no host plans it.
+
+    `in_force`: the host that plans it does so as the entry says; None where the rows cannot be asked.
+    """
+
+    id: str
+    trigger: Trigger | None
+    timetable: Timetable | None
+    next_at: datetime | None
+    record: ScheduleRecord | None = None
+    last: SlotRecord | None = None
+    in_force: bool | None = None
+
+    @property
+    def not_enforced(self) -> tuple[str, ...]:
+        """The keys of `run` because of which a schedule starts nothing."""
+        if self.trigger is None or self.timetable is None:
+            return ()
+        return beyond(self.trigger.work)
+
+    @property
+    def shown(self) -> str:
+        """The id as people see it: of an entry without one, the beginning of its identity."""
+        given = self.trigger is None or self.trigger.id is not None
+        return self.id if given else self.id[:SHORT]
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The entries in the order of the file, then those of the rows alone.
+
+    `problems` are the file's: then nothing of it can be told, and the rows say what is in force. `without_rows` says why
+    the rows cannot be asked.
+    """
+
+    file: str | None
+    problems: Sequence[str]
+    notes: Sequence[str]
+    entries: Sequence[Told]
+    without_rows: str | None = None
+
+
+def read_triggers(settings: Settings) -> Triggers:
+    """The file as it is now. Raises ConfigurationRefused, as a worker that starts would be."""
+    return StandingTriggers(settings.triggers_file).current()
+
+
+def standing(settings: Settings) -> Standing:
+    """Never raises for a file or a database that cannot be read: that is what it tells."""
+    problems: Sequence[str] = ()
+    triggers = Triggers()
+    try:
+        triggers = read_triggers(settings)
+    except ConfigurationRefused as error:
+        problems = error.problems
+    records: Sequence[ScheduleRecord] = ()
+    last: Mapping[str, SlotRecord] = {}
+    without_rows = None
+    try:
+        with opened(settings) as database:
+            records, last = _rows(database, triggers)
+    except PidispatchError as error:
+        without_rows = str(error)
+    asked = without_rows is None
+    entries = tuple(_entries(triggers, {each.id: each for each in records}, last, asked=asked))
+    file = None if settings.triggers_file is None else str(settings.triggers_file)
+    return Standing(file, problems, triggers.notes, entries, without_rows)
+
+
+def slots_of(settings: Settings, schedule: str, most: int) -> Sequence[SlotRecord]:
+    """The newest first. Raises as `opened`."""
+    with opened(settings) as database:
+        return latest_slots(database, schedule, most)
+
+
+def named(found: Standing, name: str) -> Told:
+    """The entry of this id, or of this beginning of an identity. Raises NoSuchTrigger."""
+    exact = [each for each in found.entries if each.id == name]
+    begun = [
+        each
+        for each in found.entries
+        if each.shown != each.id and len(name) >= LEAST and each.id.startswith(name)
+    ]
+    match exact or begun:
+        case [one]:
+            return one
+        case []:
+            where = found.file or "PI_TRIGGERS_FILE, which is not set"
+            raise NoSuchTrigger(f"there is no trigger {name!r} in {where}; `pidispatch triggers` lists them")
+        case several:
+            places = ", ".join(f"triggers[{each.trigger.index}]" for each in several if each.trigger)
+            raise NoSuchTrigger(f"several triggers answer to {name!r}: {places}; give each an id")
+
+
+def next_of(told: Told, most: int, now: datetime | None = None) -> Sequence[Coming]:
+    """The coming instants, as the entry of the file says, else as it is planned. Raises NotScheduled."""
+    if told.timetable is None:
+        raise NotScheduled(f"{told.shown} is no schedule: an event of a forge starts it")
+    if not told.timetable.sound:
+        raise NotScheduled(f"this machine cannot tell {told.timetable.pattern!r} in {told.timetable.zone}")
+    return tuple(coming(told.timetable, now or datetime.now(UTC), most))
+
+
+def _rows(
+    database: Database, triggers: Triggers
+) -> tuple[Sequence[ScheduleRecord], Mapping[str, SlotRecord]]:
+    records = schedules_of(database)
+    ids = {each.id for each in records} | {
+        each.identity for each in triggers.entries if isinstance(each.on, Cron)
+    }
+    return records, newest_slots(database, sorted(ids))
+
+
+def _entries(
+    triggers: Triggers,
+    records: Mapping[str, ScheduleRecord],
+    last: Mapping[str, SlotRecord],
+    *,
+    asked: bool,
+) -> Iterator[Told]:
+    for trigger in triggers.entries:
+        if isinstance(trigger.on, Cron):
+            yield _scheduled(trigger, trigger.on, records, last, asked=asked)
+        else:
+            yield Told(trigger.identity, trigger, None, None)
+    known = {each.identity for each in triggers.entries}
+    for record in records.values():
+        if record.id not in known:
+            timetable = Timetable(record.pattern, record.zone)
+            yield Told(record.id, None, timetable, record.next_at, record, last.get(record.id), in_force=True)
+
+
+def _scheduled(
+    trigger: Trigger,
+    on: Cron,
+    records: Mapping[str, ScheduleRecord],
+    last: Mapping[str, SlotRecord],
+    *,
+    asked: bool,
+) -> Told:
+    record = records.get(trigger.identity)
+    zone = on.tz or (record.zone if record is not None else host_zone())
+    timetable = Timetable(on.pattern, zone)
+    told = None if record is None else (record.pattern, record.zone, record.missed)
+    in_force = told == (on.pattern, zone, on.missed.value) if asked else None
+    next_at = record.next_at if record is not None and in_force else timetable.next(datetime.now(UTC))
+    return Told(trigger.identity, trigger, timetable, next_at, record, last.get(trigger.identity), in_force)
