@@ -20,6 +20,7 @@ from pidispatch.domain.run import WAITING, State
 from pidispatch.errors import ConfigurationRefused, PidispatchError
 from pidispatch.store import budget as budgets
 from pidispatch.store import history, rundetail, standing
+from pidispatch.store.asked import DeliveryRecord
 from pidispatch.store.budget import BudgetRecord, BudgetWindow
 from pidispatch.store.database import Database
 from pidispatch.store.history import NoSuchRun, RunRecord
@@ -31,6 +32,7 @@ __all__ = [
     "AttemptRecord",
     "BudgetRecord",
     "BudgetWindow",
+    "DeliveryRecord",
     "Explanation",
     "HostRecord",
     "NoSuchRun",
@@ -59,7 +61,7 @@ class PolicyUnreadable(PidispatchError):
 class Explanation:
     """Why a run started, waits or was refused. `waits_for` is None for a run that does not wait.
 
-    `wait` is what had to be true before anybody looked at it, None for most runs.
+    `wait` is what had to be true before anybody looked at it, None for most runs; `asked` is who asked for it.
     """
 
     run: RunRecord
@@ -68,6 +70,7 @@ class Explanation:
     waits_for: WaitsFor | None
     attempts: Sequence[AttemptRecord]
     wait: WaitRecord | None
+    asked: Sequence[DeliveryRecord]
 
 
 def runs(settings: Settings, *, limit: int, state: State | None = None) -> Sequence[RunRecord]:
@@ -91,7 +94,7 @@ def explain(settings: Settings, name: str) -> Explanation:
             waiter = Waiter(run.state, run.cause, run.until, run.place)
             waits = waits_for(waiter, surroundings(database, run.id))
     answer, gates = last_answer(found.admission), gate_lines(found.admission)
-    return Explanation(run, answer, gates, waits, found.attempts, found.wait)
+    return Explanation(run, answer, gates, waits, found.attempts, found.wait, found.asked)
 
 
 def budget(settings: Settings) -> BudgetRecord:

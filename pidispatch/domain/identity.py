@@ -5,6 +5,8 @@ import os.path
 import unicodedata
 from datetime import UTC, datetime
 
+LONGEST_SCHEDULE = 179  # characters of its id in the id of a run
+
 
 def local_run_id(
     *,
@@ -38,6 +40,14 @@ def chained_run_id(parent: str, flow: str, task: bytes) -> str:
     """The id of a run that `parent` asked for in its outbox: no time in it, so that collecting twice makes no second."""
     parts = [parent.encode(), flow.encode(), task]
     return "chain-" + hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
+
+
+def scheduled_run_id(schedule: str, instant: datetime) -> str:
+    """As in the reference. The same instant of one schedule is the same run, whoever plans it."""
+    name = schedule
+    if len(schedule) > LONGEST_SCHEDULE:
+        name = hashlib.sha256(schedule.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"repeat:{name}:{round(instant.timestamp()) * 1000}"
 
 
 def folder_scope(folder: str) -> str:

@@ -91,7 +91,8 @@ class NewRun:
 class Waiting:
     """One run that may be admitted now on this host, as seen before any lock; `now` is Postgres's clock then.
 
-    `one_shot` is the key of the trigger that it spends, and `spent_by` the other run that had spent it by then.
+    `one_shot` is the key of the trigger that it spends, and `spent_by` the other run that had spent it by then. `mutex`
+    is what it brought along: a folder's lock is looked up anew, a forge's run has none but this.
     """
 
     run_id: int
@@ -110,6 +111,8 @@ class Waiting:
     now: datetime
     one_shot: str | None = None
     spent_by: str | None = None
+    kind: str = "local"
+    mutex: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

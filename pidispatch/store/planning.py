@@ -12,7 +12,8 @@ from pidispatch.domain.run import NewRun
 from pidispatch.domain.schedule import Timetable
 from pidispatch.domain.standing import Entry
 from pidispatch.domain.triggers import Missed
-from pidispatch.ports import MakeRun
+from pidispatch.ports import MakeRun, Unrunnable
+from pidispatch.store.instants import Decided, Instant, decide_all, stop_superseded, tell
 from pidispatch.store.submissions import ADD_RUN, ADD_SCOPE, payload_of, values_of
 
 CHUNK = 500  # instants of one schedule in one go
@@ -73,27 +74,34 @@ class Batch:
         """Returns how many runs may start at once."""
         fresh = self._undecided()
         previous = self._previous({schedule for schedule, slot, _ in fresh if _starts(slot)})
-        runs: list[NewRun] = []
-        slots: list[dict[str, Any]] = []
-        for schedule, slot, entry in fresh:
-            made = self._make(entry, slot, previous.get(schedule)) if entry and _starts(slot) else None
-            state, reason = slot.state, slot.reason
-            if isinstance(made, NewRun):
-                runs.append(made)
-            elif made is not None:
-                state, reason = SlotState.SKIPPED, made.reason
-            slots.append(
-                {
-                    "schedule": schedule,
-                    "planned_at": slot.planned_at,
-                    "state": state.value,
-                    "reason": reason,
-                    "run": made.public_id if isinstance(made, NewRun) else None,
-                    "now": self._now,
-                }
-            )
-        self._write(runs, slots)
+        decided = decide_all(
+            self._connection,
+            [self._instant(schedule, slot, entry, previous.get(schedule)) for schedule, slot, entry in fresh],
+        )
+        runs = [each.starts for each in decided if each.starts is not None]
+        self._write(runs, [self._kept(each) for each in decided])
+        tell(self._connection, decided)
+        stop_superseded(self._connection, decided)
         return sum(run.cause is None for run in runs)
+
+    def _instant(self, schedule: str, slot: Slot, entry: Entry | None, previous: datetime | None) -> Instant:
+        if entry is None or not _starts(slot):
+            return Instant(schedule, slot)
+        made = self._make(entry, slot, previous)
+        if isinstance(made, Unrunnable):
+            return Instant(schedule, Slot(slot.planned_at, SlotState.SKIPPED, made.reason))
+        return Instant(schedule, slot, made)
+
+    def _kept(self, decided: Decided) -> dict[str, Any]:
+        slot = decided.slot
+        return {
+            "schedule": decided.instant.schedule,
+            "planned_at": slot.planned_at,
+            "state": slot.state.value,
+            "reason": slot.reason,
+            "run": decided.slot_run,
+            "now": self._now,
+        }
 
     def _write(self, runs: Sequence[NewRun], slots: list[dict[str, Any]]) -> None:
         # In one order, since two batches may bring the same new scopes and would wait for each other.

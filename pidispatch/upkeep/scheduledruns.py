@@ -1,21 +1,21 @@
 """Make the run of one instant of a schedule."""
 
-import hashlib
 import json
 from datetime import UTC, datetime
 from typing import Any
 
+from pidispatch.domain.arrival import CRON, Arrival, Delivery
 from pidispatch.domain.catchup import Slot, SlotState
-from pidispatch.domain.identity import folder_mutex, folder_scope
+from pidispatch.domain.identity import folder_mutex, folder_scope, scheduled_run_id
 from pidispatch.domain.run import NewRun
 from pidispatch.domain.standing import Entry
+from pidispatch.domain.subject import folder_subject
 from pidispatch.domain.task import cut_task
-from pidispatch.domain.triggers import Cron, Trigger, Work
+from pidispatch.domain.triggers import Cron, Trigger, WhileRunning, Work
 from pidispatch.errors import FolderRefused
 from pidispatch.ports import LocalFolder, OpenFolder, Unrunnable
 
 MOST_TURNS = 2**31 - 1  # what the column holds
-LONGEST_ID = 179  # of a schedule in the id of a run
 # What bounds a run or its spending and is not enforced yet: such an entry starts nothing, rather than without its bound.
 BOUNDS_NOT_ENFORCED_YET = (
     "models",
@@ -39,7 +39,7 @@ class ScheduledRuns:
         """Whether this host has the folder of the entry, and may use it."""
         return isinstance(self._folder(trigger.work), LocalFolder)
 
-    def __call__(self, entry: Entry, slot: Slot, previous: datetime | None) -> NewRun | Unrunnable:
+    def __call__(self, entry: Entry, slot: Slot, previous: datetime | None) -> Arrival | Unrunnable:
         trigger, work = entry.trigger, entry.trigger.work
         if beyond(work):
             return Unrunnable("not-enforced-yet")
@@ -51,7 +51,7 @@ class ScheduledRuns:
         if isinstance(folder, Unrunnable):
             return folder
         task = (f"/{work.command}" if work.command is not None else work.task or "").encode(errors="replace")
-        return NewRun(
+        run = NewRun(
             public_id=scheduled_run_id(entry.id, slot.planned_at),
             folder=folder.path.encode(errors="surrogateescape"),
             folder_given=_bytes(work.folder),
@@ -75,6 +75,8 @@ class ScheduledRuns:
             cause=slot.reason if slot.state is SlotState.DEFERRED else None,
             not_before=slot.not_before,
         )
+        subject = folder_subject(run.scope, work.lane, task)
+        return Arrival(Delivery(CRON, run.public_id), subject, run, _beside(trigger.while_running))
 
     def _folder(self, work: Work) -> LocalFolder | Unrunnable:
         try:
@@ -83,18 +85,15 @@ class ScheduledRuns:
             return Unrunnable(error.reason)
 
 
+def _beside(policy: WhileRunning) -> WhileRunning:
+    """In a folder, runs take turns by its lock: each instant that queues keeps a run of its own."""
+    return WhileRunning.PARALLEL if policy is WhileRunning.QUEUE else policy
+
+
 def beyond(work: Work) -> tuple[str, ...]:
     """The bounds that the entry asks for and this version does not enforce."""
     asked = tuple(name for name in BOUNDS_NOT_ENFORCED_YET if getattr(work, name))
     return (*asked, "backend") if work.backend not in {None, "local"} else asked
-
-
-def scheduled_run_id(schedule: str, instant: datetime) -> str:
-    """As in the reference. The same instant of one schedule is the same run, whoever plans it."""
-    name = schedule
-    if len(schedule) > LONGEST_ID:
-        name = hashlib.sha256(schedule.encode("utf-8", "surrogatepass")).hexdigest()
-    return f"repeat:{name}:{round(instant.timestamp()) * 1000}"
 
 
 def _event(entry: Entry, slot: Slot, previous: datetime | None, basename: str) -> dict[str, Any]:

@@ -1,17 +1,26 @@
 """`explain`: why a run started, waits or was refused."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from pidispatch.domain.run import State
 from pidispatch.entrypoints.cli.options import AsJson, RunName
 from pidispatch.entrypoints.cli.output import cell, out, plain, print_json, print_table
-from pidispatch.entrypoints.cli.wording import amount, how_it_stands, tokens_of, wait_in_words, window_name
+from pidispatch.entrypoints.cli.wording import (
+    amount,
+    count_of,
+    how_it_stands,
+    tokens_of,
+    wait_in_words,
+    window_name,
+)
 
 if TYPE_CHECKING:
-    from pidispatch.app.reading import AttemptRecord, Explanation
+    from pidispatch.app.reading import AttemptRecord, DeliveryRecord, Explanation
     from pidispatch.domain.explain import GateLine, LastAnswer, WaitsFor
+
+MOST_TOLD = 10  # who asked, on a screen
 
 
 def explain(run: RunName, as_json: AsJson = False) -> None:
@@ -31,6 +40,8 @@ def _print(found: "Explanation") -> None:
     out.print(plain(f"{run.public_id}: {how_it_stands(run)}"))
     if run.requeue_of is not None:
         out.print(plain(f"repeats {run.requeue_of}"))
+    for line in _who_asked(found.asked):
+        out.print(plain(line))
     for line in () if found.wait is None else wait_in_words(found.wait):
         out.print(plain(line))
     if answer is not None:
@@ -50,6 +61,20 @@ def _print(found: "Explanation") -> None:
         out.print(plain(_attempt(attempt)))
     if run.ended:
         out.print(plain(f"ended {cell(run.ended_at)}: {how_it_stands(run)}, {tokens_of(run)}"))
+
+
+def _who_asked(asked: Sequence["DeliveryRecord"]) -> Iterator[str]:
+    yield from (_asked(each) for each in asked[:MOST_TOLD])
+    if asked and asked[0].of > MOST_TOLD:
+        yield f"and {asked[0].of - MOST_TOLD:,} more asked for it"
+
+
+def _asked(asked: "DeliveryRecord") -> str:
+    """`cron asked for it 2026-11-29 02:30:00: coalesced`, and what of, where the source says so."""
+    of = " ".join(word for word in (asked.event, asked.action) if word)
+    why = f" ({asked.reason})" if asked.reason not in {None, asked.decision} else ""
+    again = f", told again {count_of(asked.repeats, 'time')}" if asked.repeats else ""
+    return f"{asked.source}{f' {of}' if of else ''} asked for it {cell(asked.received_at)}: {asked.decision}{why}{again}"
 
 
 def _answer(answer: "LastAnswer") -> str:
