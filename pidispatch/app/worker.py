@@ -3,7 +3,6 @@
 import os
 import secrets
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -13,20 +12,19 @@ import structlog
 
 from pidispatch import __version__
 from pidispatch.admit import AdmissionGate
+from pidispatch.app.marks import mark_keeper, mark_reader
 from pidispatch.app.monitor import Monitor
 from pidispatch.app.places import Addresses, addresses, host_zone
 from pidispatch.app.policy import FilePolicies
 from pidispatch.app.standing import StandingTriggers
 from pidispatch.app.waiting import wait_keeper
 from pidispatch.config import AtSigterm, Settings, without_effect
-from pidispatch.domain.oneshot import marked_by_another
 from pidispatch.errors import EngineUnavailable
 from pidispatch.execute.chain import ChainCollector, ChainLimits
 from pidispatch.execute.cleanup import Cleanup
 from pidispatch.execute.finish import Finisher
 from pidispatch.execute.hands import Hands
 from pidispatch.execute.launch import BoxLimits, Launcher
-from pidispatch.files import MarkedFile
 from pidispatch.files.githead import head_commit
 from pidispatch.files.outbox import read_outbox
 from pidispatch.gateway.client import ControlDoors
@@ -55,12 +53,10 @@ from pidispatch.store.database import Database
 from pidispatch.store.endings import PostgresEndings
 from pidispatch.store.hosts import PostgresHosts
 from pidispatch.store.losses import PostgresLosses
-from pidispatch.store.oneshots import PostgresOneShots
 from pidispatch.store.runs import PostgresRuns
 from pidispatch.store.schedules import PostgresSchedules
 from pidispatch.upkeep.leaving import STOP_SECONDS, Leaving
 from pidispatch.upkeep.losses import LostLookers
-from pidispatch.upkeep.marking import Marking, mark_logged
 from pidispatch.upkeep.orphans import Orphans
 from pidispatch.upkeep.reconciler import Reconciler, beat, watch_deaths
 from pidispatch.upkeep.scheduledruns import ScheduledRuns
@@ -221,16 +217,8 @@ def _gate(adapters: Adapters) -> AdmissionGate:
         open_folder=adapters.open_folder,
         policies=adapters.policies,
         notes=adapters.notes,
-        mark=lambda key, run: marked_by_another(adapters.triggers.current(), key, run),
+        mark=mark_reader(adapters.triggers),
     )
-
-
-def _marks(adapters: Adapters) -> Callable[[], None]:
-    path = adapters.settings.triggers_file
-    if path is None:
-        return lambda: None
-    marking = Marking(PostgresOneShots(adapters.database), MarkedFile(path, host=adapters.host))
-    return partial(mark_logged, marking)
 
 
 def _chains(adapters: Adapters, installation: str) -> ChainCollector:
@@ -287,7 +275,7 @@ def _reconciler(adapters: Adapters, installation: str, finisher: Finisher, bell:
         lost_lookers=adapters.lost_lookers,
         sweep=DockerGitBox(adapters.engine, installation=installation).sweep,
         clock=adapters.database.now,
-        mark=_marks(adapters),
+        mark=mark_keeper(adapters.database, adapters.settings.triggers_file, host=adapters.host),
     )
 
 

@@ -27,7 +27,7 @@ def test_an_admitted_run_shows_every_gate_and_its_numbers(pidispatch, database, 
     found = pidispatch("explain", str(run_id), "--json").document
     said = pidispatch("explain", str(run_id)).out
 
-    assert list(found) == ["run", "answer", "gates", "waits_for", "attempts", "wait"]
+    assert list(found) == ["run", "answer", "gates", "waits_for", "attempts", "wait", "asked"]
     assert [list(line) for line in found["gates"]] == [GATE] * 10
     assert set(verdicts(found).values()) == {"passed"}
     assert (found["answer"]["kind"], found["waits_for"]) == ("admitted", None)
