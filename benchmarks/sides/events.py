@@ -1,6 +1,6 @@
 """A file of many triggers for one forge, and the events that are asked of it."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from pidispatch.domain.event import Event, Item, Route
 from pidispatch.domain.triggers import (
@@ -74,8 +74,10 @@ def _event(route: Route, action: str, *, labels: tuple[str, ...] = (), comment: 
     )
 
 
-def bare_loop(event: Event, entries: Iterable[Trigger]) -> Iterator[Trigger]:
-    """The floor of anything that looks at each entry: those of the event's forge that are armed."""
+def bare_loop(event: Event, entries: Iterable[Trigger]) -> int:
+    """The floor of anything that looks at each entry: how many are of the event's forge and armed."""
+    found = 0
     for entry in entries:
         if entry.work.kind is event.forge and entry.disarmed is None:
-            yield entry
+            found += 1
+    return found

@@ -37,6 +37,12 @@ INSERT INTO run_payloads (run_id, folder, folder_given, task, task_bytes, title,
 SELECT :run, folder, folder_given, coalesce(:task, task), coalesce(:task_bytes, task_bytes), title, body, event
 FROM run_payloads WHERE run_id = :id
 """).bindparams(bindparam("task", type_=LargeBinary))
+# A person asked for it: whoever runs the same by hand a moment later means another run, as after `run`.
+TELL = text("""
+INSERT INTO deliveries (source, delivery_id, event, subject, decision, run_id)
+SELECT 'cli', public_id, 'requeue', subject, 'started', id FROM runs WHERE id = :run
+ON CONFLICT (source, delivery_id) DO NOTHING
+""")
 
 
 class CannotRequeue(PidispatchError):
@@ -76,5 +82,6 @@ def requeue(database: Database, run_id: int, *, actor: str, task: bytes | None =
                 "task_bytes": None if task is None else len(task),
             },
         )
+        connection.execute(TELL, {"run": new})
         audit(connection, "requeue", old.public_id, actor, {"run": public_id, "task_given": task is not None})
     return Requeued(public_id, duplicate=False)

@@ -1,8 +1,12 @@
 """A run that repeats another: the same in everything but its name, its limits and its numbers."""
 
+from dataclasses import replace
+
 import pytest
 from sqlalchemy import text
 
+from pidispatch.domain.arrival import Became
+from pidispatch.domain.triggers import WhileRunning
 from pidispatch.store import cancelling, requeueing
 from pidispatch.store.arrivals import PostgresArrivals
 from pidispatch.store.requeueing import CannotRequeue
@@ -147,3 +151,21 @@ def test_another_task_in_a_folder_is_about_something_else_but_not_on_an_issue(da
     assert about(database, requeue(database, folder, b"another"))["subject"] is None
     assert about(database, requeue(database, folder))["subject"] is not None
     assert about(database, requeue(database, issue, b"another"))["subject"] == ISSUE.key
+
+
+def test_a_copy_was_asked_for_on_the_command_line_so_that_another_request_is_another_run(database):
+    made = requeue(database, an_ended_arrival(database, a_folder_arrival("cli")))
+
+    again, cron = (
+        PostgresArrivals(database).arrive(
+            replace(a_folder_arrival(source), while_running=WhileRunning.PARALLEL)
+        )
+        for source in ("cli", "cron")
+    )
+
+    told = row(
+        database, "SELECT source, event, decision FROM deliveries WHERE delivery_id = :id", id=made.public_id
+    )
+    assert told == {"source": "cli", "event": "requeue", "decision": "started"}
+    assert again.kind is Became.STARTED
+    assert cron.kind is Became.COALESCED
