@@ -1,6 +1,6 @@
 """Decide what instants of schedules lead to where others ask for the same, with a few statements for all of them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,6 +12,7 @@ from pidispatch.domain.catchup import Slot, SlotState
 from pidispatch.domain.identity import scheduled_run_id
 from pidispatch.domain.outcome import SUPERSEDED
 from pidispatch.domain.run import NewRun
+from pidispatch.domain.subject import RunSubject
 from pidispatch.domain.triggers import WhileRunning
 from pidispatch.store.cancelling import end_waiting
 from pidispatch.store.ledger import lock_windows
@@ -91,7 +92,7 @@ def decide_all(connection: Connection, instants: Sequence[Instant]) -> list[Deci
     arrivals = [each.arrival for each in instants if each.arrival is not None]
     if not arrivals:
         return [_without_run(each) for each in instants]
-    _lock_subjects(connection, arrivals)
+    lock_subjects(connection, [each.subject for each in arrivals])
     there = _There(connection, instants)
     return [
         _without_run(each) if each.arrival is None else _with_run(each, each.arrival, there)
@@ -169,13 +170,16 @@ def _looks(arrival: Arrival) -> bool:
     return arrival.while_running in {WhileRunning.SKIP, WhileRunning.SUPERSEDE}
 
 
-def _lock_subjects(connection: Connection, arrivals: Sequence[Arrival]) -> None:
-    subjects = list({each.subject.key: each.subject for each in arrivals}.items())
+def lock_subjects(connection: Connection, subjects: Iterable[RunSubject]) -> None:
+    """In one order, whoever does it; those that are locked already by this transaction may be among them."""
+    found = list({each.key: each for each in subjects}.items())
+    if not found:
+        return
     asked = {
-        "keys": [key for key, _ in subjects],
-        "scopes": [subject.scope for _, subject in subjects],
-        "items": [subject.item for _, subject in subjects],
-        "lanes": [subject.lane for _, subject in subjects],
+        "keys": [key for key, _ in found],
+        "scopes": [subject.scope for _, subject in found],
+        "items": [subject.item for _, subject in found],
+        "lanes": [subject.lane for _, subject in found],
     }
     connection.execute(LOCK_SUBJECTS, asked)
 

@@ -7,13 +7,14 @@ from typing import Any
 from sqlalchemy import Connection, DateTime, Text, bindparam, text
 from sqlalchemy.dialects.postgresql import ARRAY
 
+from pidispatch.domain.arrival import Arrival
 from pidispatch.domain.catchup import MOST_MADE_UP, Slot, SlotState, decide
 from pidispatch.domain.run import NewRun
 from pidispatch.domain.schedule import Timetable
 from pidispatch.domain.standing import Entry
 from pidispatch.domain.triggers import Missed
 from pidispatch.ports import MakeRun, Unrunnable
-from pidispatch.store.instants import Decided, Instant, decide_all, stop_superseded, tell
+from pidispatch.store.instants import Decided, Instant, decide_all, lock_subjects, stop_superseded, tell
 from pidispatch.store.submissions import ADD_RUN, ADD_SCOPE, payload_of, values_of
 
 CHUNK = 500  # instants of one schedule in one go
@@ -131,6 +132,12 @@ class Batch:
             return {}
         rows = self._connection.execute(PREVIOUS, {"schedules": sorted(schedules)})
         return {row.schedule: row.at for row in rows}
+
+
+def lock_ahead(connection: Connection, make: MakeRun, entries: Sequence[Entry], now: datetime) -> None:
+    """Lock the subjects of several batches that are to be written one after the other: theirs would come out of order."""
+    made = [make(entry, Slot(now, SlotState.RAN), None) for entry in entries]
+    lock_subjects(connection, [each.subject for each in made if isinstance(each, Arrival)])
 
 
 def _starts(slot: Slot) -> bool:

@@ -358,3 +358,20 @@ def test_a_cancelled_request_leaves_the_instant_its_own_run(database, schedules)
     planned(schedules, known, DUE)
 
     assert slots(database) == [("ran", None, own(DUE))]
+
+
+def test_edits_of_late_schedules_lock_their_subjects_in_one_order_first(database, schedules):
+    entries = [an_entry(f"s{n}", index=n) for n in range(4)]
+    synced(schedules, MONDAY, *entries)
+    locks = []
+
+    def hear(_connection, _cursor, statement, parameters, *_):
+        if "INTO subjects" in statement:
+            locks.append(list(parameters["keys"]))
+
+    event.listen(database._engine, "before_cursor_execute", hear)
+    synced(schedules, DUE, *(an_entry(f"s{n}", "0 5 * * *", index=n) for n in range(4)))
+    event.remove(database._engine, "before_cursor_execute", hear)
+
+    assert [len(each) for each in locks] == [4, 1, 1, 1, 1]
+    assert value(database, "SELECT count(*) FROM schedule_slots WHERE state = 'ran'") == 4
