@@ -37,6 +37,7 @@ from pidispatch.ports import (
 log = structlog.get_logger(__name__)
 
 LOOKS = 50  # runs looked at for one bell; the reconciler rings again for the rest
+LOCAL = "local"
 ASK_AGAIN = timedelta(seconds=10)  # when a part that did not answer is asked again
 COUNTED_SOON = timedelta(seconds=1)
 
@@ -259,7 +260,7 @@ class AdmissionGate:
             engine_id=engine_id,
             max_turns=run.max_turns or policy.max_turns,
             max_tokens=run.max_tokens or policy.max_tokens,
-            mutex=folder_mutex(self._host, folder.device, folder.inode),
+            mutex=self._mutex(run, folder),
             caps=policy.caps_for(subject),
             capacity=policy.concurrency,
             concurrent=policy.concurrent_for(subject),
@@ -267,6 +268,12 @@ class AdmissionGate:
             cost_cap_micros=policy.max_cost_micros,
             facts=tried.facts,
         )
+
+    def _mutex(self, run: Waiting, folder: LocalFolder) -> str | None:
+        """Runs of a forge take turns by their subject, or not at all: each works in a copy of its own."""
+        if run.kind != LOCAL:
+            return run.mutex
+        return folder_mutex(self._host, folder.device, folder.inode)
 
     @staticmethod
     def _say_admitted(run: Waiting, claim: Claim, laps: Laps) -> None:

@@ -5,12 +5,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
+from pidispatch.domain.arrival import CLI, Arrival, Arrived, Became, Delivery
 from pidispatch.domain.identity import folder_mutex, folder_scope, local_run_id
 from pidispatch.domain.run import NewRun
+from pidispatch.domain.subject import RunSubject, folder_subject
 from pidispatch.domain.task import cut_task
-from pidispatch.domain.triggers import WaitAfter
+from pidispatch.domain.triggers import WaitAfter, WhileRunning
 from pidispatch.errors import FolderRefused, QueueUnavailable
-from pidispatch.ports import Bell, FolderState, GitBox, LocalFolder, OpenFolder, Submissions
+from pidispatch.ports import Arrivals, Bell, FolderState, GitBox, LocalFolder, OpenFolder
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +36,16 @@ class LocalRequest:
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
-    """`duplicate`: the same was asked within this minute, and that run stands. `rung`: a worker was woken.
+    """The run that answers, by its public id. `rung`: a worker was woken; none is for a run that is held.
 
-    None is woken for a run that is held.
+    `duplicate`: the same was asked within this minute, and that run stands. `coalesced`: somebody else asked for the
+    same a moment ago, such as a schedule, and one run does.
     """
 
     public_id: str
     duplicate: bool
     rung: bool
+    coalesced: bool = False
 
 
 class Ingest:
@@ -51,7 +55,7 @@ class Ingest:
         self,
         *,
         host: str,
-        submissions: Submissions,
+        arrivals: Arrivals,
         bell: Bell,
         gitbox: GitBox,
         open_folder: OpenFolder,
@@ -59,7 +63,7 @@ class Ingest:
         clock: Callable[[], datetime],
     ) -> None:
         self._host = host
-        self._submissions = submissions
+        self._arrivals = arrivals
         self._bell = bell
         self._gitbox = gitbox
         self._open_folder = open_folder
@@ -69,36 +73,41 @@ class Ingest:
     def submit(self, request: LocalRequest) -> Submitted:
         folder = self._open_folder(request.folder.encode(errors="surrogateescape"))
         public_id = self._public_id(request, folder)
-        return self.take_in(
-            public_id,
-            folder,
-            lambda state: self._row(request, folder, state, public_id),
-            image=request.image,
-            force=request.force,
-        )
+
+        def make(state: FolderState) -> Arrival:
+            run = self._row(request, folder, state, public_id)
+            # Whoever asks again means it, so that two minutes' requests are two runs.
+            return Arrival(Delivery(CLI, public_id), _subject(request, run.scope), run, WhileRunning.PARALLEL)
+
+        return self.take_in(public_id, folder, make, image=request.image, force=request.force)
 
     def take_in(
         self,
         public_id: str,
         folder: LocalFolder,
-        make: Callable[[FolderState], NewRun],
+        make: Callable[[FolderState], Arrival],
         *,
         image: str | None,
         force: bool,
     ) -> Submitted:
-        """Write the run that `make` makes of the folder's state, unless it is there. `force`: changes are no fault."""
-        if self._submissions.known(
-            public_id
-        ):  # its run may be changing the folder already, which is no fault now
-            return Submitted(public_id, duplicate=True, rung=False)
+        """Ask for what `make` makes of the folder's state, unless that was done. `force`: changes are no fault."""
+        known = self._arrivals.answered(CLI, public_id)
+        if known is not None:  # its run may be changing the folder already, which is no fault now
+            return self._submitted(known, public_id)
         state = self._gitbox.state(
             folder.path, uid=folder.uid, gid=folder.gid, image=image or self._default_image
         )
         _require_repository(folder, state, force=force)
-        run = make(state)
-        if self._submissions.submit(run) is None:
-            return Submitted(run.public_id, duplicate=True, rung=False)
-        return Submitted(run.public_id, duplicate=False, rung=not run.wait_for and self._ring())
+        arrival = make(state)
+        return self._submitted(self._arrivals.arrive(arrival), public_id, ring=not arrival.run.wait_for)
+
+    def _submitted(self, arrived: Arrived, public_id: str, *, ring: bool = False) -> Submitted:
+        return Submitted(
+            arrived.run or public_id,
+            duplicate=arrived.kind is Became.DUPLICATE,
+            rung=arrived.kind is not Became.DUPLICATE and ring and self._ring(),
+            coalesced=arrived.kind is Became.COALESCED,
+        )
 
     def _public_id(self, request: LocalRequest, folder: LocalFolder) -> str:
         return local_run_id(
@@ -140,6 +149,11 @@ class Ingest:
         except QueueUnavailable:
             return False  # the row is committed: the reconciler rings for it
         return True
+
+
+def _subject(request: LocalRequest, scope: str) -> RunSubject:
+    asked = (request.provider, request.model, request.image, request.max_turns, request.after)
+    return folder_subject(scope, request.flow or "", request.task, asked)
 
 
 def _require_repository(folder: LocalFolder, state: FolderState, *, force: bool) -> None:

@@ -14,7 +14,7 @@ from pidispatch.domain.oneshot import Spent
 from pidispatch.domain.outbox import Letter
 from pidispatch.domain.outcome import Again, End
 from pidispatch.domain.policy import Policy
-from pidispatch.domain.run import AttemptFacts, BoxEnd, Claim, Job, NewRun, Occupant, Waiting
+from pidispatch.domain.run import AttemptFacts, BoxEnd, Claim, Job, Occupant, Waiting
 from pidispatch.domain.sandbox import BoxSpec
 from pidispatch.domain.standing import Entry, Standing
 from pidispatch.domain.triggers import Disarmed, Triggers
@@ -223,18 +223,11 @@ class Chains(Protocol):
         """What became of the requests of a run that has ended, of at most 100 of them."""
 
 
-class Submissions(Protocol):
-    """Both raise DatabaseUnavailable."""
-
-    def known(self, public_id: str) -> bool:
-        """Whether a run of this public id exists."""
-
-    def submit(self, run: NewRun) -> int | None:
-        """Write the run and its payload; None when a run of this public id exists."""
-
-
 class Arrivals(Protocol):
-    """Both write the delivery and its answer together. Raise DatabaseUnavailable."""
+    """A delivery and its answer are written together. Raise DatabaseUnavailable."""
+
+    def answered(self, source: str, delivery_id: str) -> Arrived | None:
+        """What the same delivery would be told now, as a duplicate; None while it would be decided."""
 
     def arrive(self, arrival: Arrival) -> Arrived:
         """One decision for one subject at a time. Ring for every answer but skipped, duplicate and dropped."""
@@ -282,8 +275,8 @@ class Unrunnable:
     reason: str
 
 
-MakeRun = Callable[[Entry, Slot, datetime | None], NewRun | Unrunnable]
-"""The run of one instant of an entry; the last argument is when the schedule's run before it ended, or started."""
+MakeRun = Callable[[Entry, Slot, datetime | None], Arrival | Unrunnable]
+"""One instant of an entry and the run that it would start; the last argument is when the schedule's run before it ended, or started."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -420,7 +413,10 @@ class Hosts(Protocol):
         """How many bells should hang now: what may start, never more than the room for it."""
 
     def tidy(self) -> int:
-        """Delete the payloads whose time is over and the workers that are long gone; returns how many payloads."""
+        """Delete payloads whose time is over, workers that are long gone, and some of what arrived long ago.
+
+        Returns how many payloads.
+        """
 
 
 class Notes(Protocol):

@@ -21,7 +21,7 @@ from sqlalchemy import text
 
 from pidispatch.app.places import addresses
 from pidispatch.config import load
-from pidispatch.domain.run import NewRun
+from pidispatch.domain.arrival import Arrival, Arrived, Delivery
 from pidispatch.domain.sandbox import LABEL_INSTALLATION
 from pidispatch.entrypoints.scripted import ScriptedProvider
 from pidispatch.ingest import Ingest, LocalRequest
@@ -30,27 +30,30 @@ from pidispatch.queue.broker import make_broker
 from pidispatch.runtime.engine import Engine
 from pidispatch.runtime.gitbox import DockerGitBox
 from pidispatch.runtime.workspace import open_folder
+from pidispatch.store.arrivals import PostgresArrivals
 from pidispatch.store.database import Database
 from pidispatch.store.hosts import PostgresHosts
-from pidispatch.store.submissions import PostgresSubmissions
 
 BOOT_SECONDS, RUN_SECONDS = 60.0, 60.0
 
 
-class TimedSubmissions:
+class TimedArrivals:
     """The product's own, noting when its commit returned."""
 
     def __init__(self, database: Database) -> None:
-        self._own = PostgresSubmissions(database)
+        self._own = PostgresArrivals(database)
         self.committed = 0.0
 
-    def known(self, public_id: str) -> bool:
-        return self._own.known(public_id)
+    def answered(self, source: str, delivery_id: str) -> Arrived | None:
+        return self._own.answered(source, delivery_id)
 
-    def submit(self, run: NewRun) -> int | None:
-        made = self._own.submit(run)
+    def arrive(self, arrival: Arrival) -> Arrived:
+        arrived = self._own.arrive(arrival)
         self.committed = time.time()
-        return made
+        return arrived
+
+    def drop(self, delivery: Delivery, reason: str) -> Arrived:
+        return self._own.drop(delivery, reason)
 
 
 class Ours:
@@ -114,21 +117,21 @@ class Ours:
             time.sleep(0.1)
 
     def measure(self, number: int) -> float:
-        submissions = TimedSubmissions(self._database)
+        arrivals = TimedArrivals(self._database)
         with self._site.watched() as watch:
-            public_id = self._ask(submissions, number)
+            public_id = self._ask(arrivals, number)
             rung = time.time()
             first = watch.seen()
-        self._times.append(Timed(public_id, submissions.committed, rung, first))
+        self._times.append(Timed(public_id, arrivals.committed, rung, first))
         self._await_end(public_id)
-        return (first - submissions.committed) * 1000
+        return (first - arrivals.committed) * 1000
 
-    def _ask(self, submissions: TimedSubmissions, number: int) -> str:
+    def _ask(self, arrivals: TimedArrivals, number: int) -> str:
         """As `pidispatch run` does in a process of its own: nothing is open to Redis yet."""
         broker = make_broker(self.redis_url)
         ingest = Ingest(
             host=self._settings.worker_name,
-            submissions=submissions,
+            arrivals=arrivals,
             bell=RedisBell(broker),
             gitbox=DockerGitBox(self._engine, installation=self._installation),
             open_folder=partial(open_folder, worker_uid=os.geteuid()),
@@ -167,10 +170,10 @@ class Ours:
     def specimen(self) -> Specimen:
         """One run, looked at while it lives."""
         api = docker.APIClient(version="auto")
-        submissions = TimedSubmissions(self._database)
+        arrivals = TimedArrivals(self._database)
         with self._site.watched() as watch:
-            public_id = self._ask(submissions, -1)
-            self._first = Timed(public_id, submissions.committed, time.time(), watch.seen())
+            public_id = self._ask(arrivals, -1)
+            self._first = Timed(public_id, arrivals.committed, time.time(), watch.seen())
         (box,) = api.containers(all=True, filters={"label": f"{LABEL_INSTALLATION}={self._installation}"})
         facts = api.inspect_container(box["Id"])
         job = next(mount["Source"] for mount in facts["HostConfig"]["Mounts"] if mount["Target"] == "/job")

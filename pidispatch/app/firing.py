@@ -8,13 +8,14 @@ from functools import partial
 from pidispatch.app.places import beneath, host_zone
 from pidispatch.app.triggers import NoSuchTrigger, NotScheduled, read_triggers
 from pidispatch.config import Settings
-from pidispatch.domain.run import NewRun
+from pidispatch.domain.arrival import Arrival
+from pidispatch.domain.identity import manual_run_id
 from pidispatch.domain.standing import Entry, standing_of
 from pidispatch.errors import ConfigurationRefused, FolderRefused, PidispatchError
 from pidispatch.ingest import Ingest, Submitted
 from pidispatch.ports import FolderState, Unrunnable
 from pidispatch.runtime.workspace import open_folder
-from pidispatch.upkeep.scheduledruns import ScheduledRuns, beyond, manual_run_id
+from pidispatch.upkeep.scheduledruns import ScheduledRuns, beyond
 
 VARIABLE = "PI_TRIGGERS_FILE"
 
@@ -69,7 +70,7 @@ class ByHand:
         except UnicodeEncodeError:
             raise FolderRefused("local-folder-missing", f"{work.folder!r} can be no folder") from None
 
-        def make(state: FolderState) -> NewRun:
+        def make(state: FolderState) -> Arrival:
             made = self._runs.by_hand(entry, public_id, state.head)
             if isinstance(made, Unrunnable):
                 raise NotFired(f"the entry {entry.id} starts nothing: {made.reason}")

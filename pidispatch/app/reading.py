@@ -22,6 +22,7 @@ from pidispatch.domain.run import WAITING, State
 from pidispatch.errors import ConfigurationRefused, PidispatchError
 from pidispatch.store import budget as budgets
 from pidispatch.store import history, rundetail, standing
+from pidispatch.store.asked import DeliveryRecord
 from pidispatch.store.breakers import BreakerRecord, breaker_of_run
 from pidispatch.store.budget import BudgetRecord, BudgetWindow
 from pidispatch.store.database import Database
@@ -37,6 +38,7 @@ __all__ = [
     "BreakerRecord",
     "BudgetRecord",
     "BudgetWindow",
+    "DeliveryRecord",
     "Explanation",
     "HostRecord",
     "Lateness",
@@ -67,8 +69,8 @@ class PolicyUnreadable(PidispatchError):
 class Explanation:
     """Why a run started, waits or was refused. `waits_for` is None for a run that does not wait.
 
-    `wait` is what had to be true before anybody looked at it, None for most runs. `breaker` is how its trigger stands,
-    None while its last run went well.
+    `wait` is what had to be true before anybody looked at it, None for most runs; `asked` is who asked for it. `breaker` is
+    how its trigger stands, None while its last run went well.
     `slot` is the instant of a schedule that it was started for, and `lateness` how long after it.
     """
 
@@ -78,6 +80,7 @@ class Explanation:
     waits_for: WaitsFor | None
     attempts: Sequence[AttemptRecord]
     wait: WaitRecord | None
+    asked: Sequence[DeliveryRecord]
     breaker: BreakerRecord | None = None
     slot: SlotRecord | None = None
     lateness: Lateness | None = None
@@ -112,6 +115,7 @@ def explain(settings: Settings, name: str) -> Explanation:
         waits,
         found.attempts,
         found.wait,
+        found.asked,
         breaker,
         slot,
         None if late is None else lateness(*late),

@@ -22,11 +22,11 @@ from pidispatch.runtime.engine import Engine
 from pidispatch.runtime.gitbox import DockerGitBox
 from pidispatch.runtime.workspace import open_folder
 from pidispatch.store import history
+from pidispatch.store.arrivals import PostgresArrivals
 from pidispatch.store.database import Database
 from pidispatch.store.history import RunRecord
 from pidispatch.store.hosts import PostgresHosts
 from pidispatch.store.standing import QueueStatus
-from pidispatch.store.submissions import PostgresSubmissions
 
 __all__ = [
     "Desk",
@@ -110,7 +110,7 @@ def desk(settings: Settings) -> Iterator[Desk]:
         engine = Engine()
         ingest = Ingest(
             host=settings.worker_name,
-            submissions=PostgresSubmissions(database),
+            arrivals=PostgresArrivals(database),
             bell=RedisBell(broker),
             gitbox=git_box(engine, installation),
             open_folder=partial(open_folder, worker_uid=os.geteuid()),

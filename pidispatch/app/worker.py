@@ -3,7 +3,7 @@
 import os
 import secrets
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import assert_never
@@ -12,23 +12,18 @@ import structlog
 
 from pidispatch import __version__
 from pidispatch.admit import AdmissionGate
-from pidispatch.app.breakers import breaker_rules
+from pidispatch.app.adapters import Adapters
+from pidispatch.app.marks import mark_keeper, mark_reader
 from pidispatch.app.monitor import Monitor
-from pidispatch.app.places import Addresses, addresses, host_zone
-from pidispatch.app.policy import FilePolicies
-from pidispatch.app.standing import StandingTriggers
+from pidispatch.app.places import addresses, host_zone
 from pidispatch.app.waiting import wait_keeper
 from pidispatch.config import AtSigterm, Settings, without_effect
-from pidispatch.errors import EngineUnavailable
 from pidispatch.execute.chain import ChainCollector, ChainLimits
 from pidispatch.execute.cleanup import Cleanup
 from pidispatch.execute.finish import Finisher
-from pidispatch.execute.hands import Hands
 from pidispatch.execute.launch import BoxLimits, Launcher
 from pidispatch.files.githead import head_commit
 from pidispatch.files.outbox import read_outbox
-from pidispatch.gateway.client import ControlDoors
-from pidispatch.gateway.control import NAME as CONTROL
 from pidispatch.gateway.listing import open_doors
 from pidispatch.queue.admission import Admission
 from pidispatch.queue.bells import RedisBell
@@ -37,78 +32,19 @@ from pidispatch.queue.prefetch import PrefetchThreads
 from pidispatch.queue.shutdown import PromptShutdown
 from pidispatch.queue.threads import BesideTheWorker
 from pidispatch.queue.warm import WarmThreads
-from pidispatch.runtime.docker import DockerBoxes
-from pidispatch.runtime.engine import Engine
 from pidispatch.runtime.gitbox import DockerGitBox
-from pidispatch.runtime.image import DockerImages
-from pidispatch.runtime.jobfiles import JobFiles
-from pidispatch.runtime.workspace import open_folder
-from pidispatch.services.lifelines import Lifelines
-from pidispatch.services.notes import WorkerNotes
 from pidispatch.store import schema
 from pidispatch.store.admission import PostgresAdmissions
-from pidispatch.store.breakercount import PostgresBreakers
-from pidispatch.store.calls import PostgresTickets
 from pidispatch.store.chains import PostgresChains
 from pidispatch.store.database import Database
-from pidispatch.store.endings import PostgresEndings
-from pidispatch.store.hosts import PostgresHosts
-from pidispatch.store.losses import PostgresLosses
-from pidispatch.store.runs import PostgresRuns
 from pidispatch.store.schedules import PostgresSchedules
-from pidispatch.upkeep.breakers import BreakerKeeper
 from pidispatch.upkeep.leaving import STOP_SECONDS, Leaving
-from pidispatch.upkeep.losses import LostLookers
 from pidispatch.upkeep.orphans import Orphans
 from pidispatch.upkeep.reconciler import Reconciler, beat, watch_deaths
 from pidispatch.upkeep.scheduledruns import ScheduledRuns
 from pidispatch.upkeep.scheduler import Scheduler
 
 log = structlog.get_logger(__name__)
-
-
-@dataclass
-class Adapters:
-    """The outside of one worker process, opened once."""
-
-    settings: Settings
-    where: Addresses
-    database: Database
-    worker: str
-    engine: Engine = field(default_factory=Engine)
-
-    @property
-    def host(self) -> str:
-        return self.settings.worker_name
-
-    def __post_init__(self) -> None:
-        self.lifelines = Lifelines(self.settings.run_dir / "workers")
-        self.hands = Hands(self.worker, self.lifelines.gone)
-        self.notes = WorkerNotes(self.lifelines)
-        self.boxes = DockerBoxes(self.engine)
-        self.images = DockerImages(self.engine)
-        self.doors = ControlDoors(self.settings.run_dir / CONTROL)
-        self.files = JobFiles(self.settings.jobs_dir)
-        self.runs = PostgresRuns(self.database)
-        self.endings = PostgresEndings(self.database)
-        self.hosts = PostgresHosts(self.database, host=self.host)
-        self.lost_lookers = LostLookers(self.notes, PostgresLosses(self.database, host=self.host))
-        self.reports = PostgresTickets(self.database, timeout=self.settings.job_timeout)
-        self.policies = FilePolicies(self.settings)
-        self.breakers = BreakerKeeper(
-            PostgresBreakers(
-                self.database, rules=breaker_rules(self.settings), actor=f"pidispatch@{self.host}"
-            )
-        )
-        self.triggers = StandingTriggers(self.settings.triggers_file)
-        self.open_folder = partial(open_folder, worker_uid=os.geteuid())
-
-    def engine_id(self) -> str | None:
-        try:
-            return self.images.engine_id()
-        except EngineUnavailable as error:
-            log.warning("engine_unreachable", problem=str(error))
-            return None
 
 
 @dataclass(frozen=True)
@@ -225,6 +161,7 @@ def _gate(adapters: Adapters) -> AdmissionGate:
         policies=adapters.policies,
         notes=adapters.notes,
         held_back=adapters.breakers.held_back,
+        mark=mark_reader(adapters.triggers),
     )
 
 
@@ -282,6 +219,7 @@ def _reconciler(adapters: Adapters, installation: str, finisher: Finisher, bell:
         lost_lookers=adapters.lost_lookers,
         sweep=DockerGitBox(adapters.engine, installation=installation).sweep,
         clock=adapters.database.now,
+        mark=mark_keeper(adapters.database, adapters.settings.triggers_file, host=adapters.host),
     )
 
 

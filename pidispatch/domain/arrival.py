@@ -9,7 +9,8 @@ from pidispatch.domain.subject import RunSubject
 from pidispatch.domain.triggers import WhileRunning
 
 WINDOW = 60.0  # seconds in which two sources tell of the same thing; a poller looks once a minute
-PEOPLE = frozenset({"cli", "api"})  # somebody who asks again after a run has ended means it
+CRON, CLI = "cron", "cli"
+PEOPLE = frozenset({CLI, "api"})  # somebody who asks again after a run has ended means it
 
 
 class Became(StrEnum):

@@ -5,6 +5,9 @@ import os.path
 import unicodedata
 from datetime import UTC, datetime
 
+LONGEST_SCHEDULE = 179  # characters of its id in the id of a run
+LONGEST_BY_HAND = 176
+
 
 def local_run_id(
     *,
@@ -38,6 +41,22 @@ def chained_run_id(parent: str, flow: str, task: bytes) -> str:
     """The id of a run that `parent` asked for in its outbox: no time in it, so that collecting twice makes no second."""
     parts = [parent.encode(), flow.encode(), task]
     return "chain-" + hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
+
+
+def scheduled_run_id(schedule: str, instant: datetime) -> str:
+    """As in the reference. The same instant of one schedule is the same run, whoever plans it."""
+    return f"repeat:{_short(schedule, LONGEST_SCHEDULE)}:{round(instant.timestamp()) * 1000}"
+
+
+def manual_run_id(schedule: str, moment: datetime) -> str:
+    """As in the reference. A schedule that is started by hand twice within one minute is one run."""
+    return f"manual:{_short(schedule, LONGEST_BY_HAND)}:{moment.astimezone(UTC):%Y-%m-%dT%H:%M}"
+
+
+def _short(schedule: str, longest: int) -> str:
+    if len(schedule) <= longest:
+        return schedule
+    return hashlib.sha256(schedule.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def folder_scope(folder: str) -> str:

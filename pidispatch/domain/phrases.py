@@ -11,7 +11,8 @@ _CLOSING = r"[.,;:!?)\]}>'\"*`]*"  # what may follow a flow's name in a sentence
 
 def has_phrase(comment: str, phrase: str) -> bool:
     """Case-sensitive, anywhere; but `@pi` is not in `@pip`."""
-    return _searches(phrase)[0].search(comment) is not None
+    # Most phrases of a large file are not in a comment at all, and their patterns need not even be compiled.
+    return phrase in comment and _searches(phrase)[0].search(comment) is not None
 
 
 def summoned_flow(comment: str, phrase: str, flows: AbstractSet[str]) -> str | None:

@@ -95,7 +95,8 @@ class Waiting:
 
     `one_shot` is the key of the trigger that it spends, and `spent_by` the other run that had spent it by then.
     `breaker` says that its trigger's breaker holds it back, or must be asked: as `ports.Breakers.held_back`.
-    `replicas` is how many runs its event started, None for one.
+    `replicas` is how many runs its event started, None for one. `mutex` is what it brought along: a folder's lock is looked
+    up anew, a forge's run has none but this.
     """
 
     run_id: int
@@ -116,6 +117,8 @@ class Waiting:
     spent_by: str | None = None
     breaker: str | None = None
     replicas: int | None = None
+    kind: str = "local"
+    mutex: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,6 @@ def standing_of(
             timetable = Timetable(trigger.on.pattern, trigger.on.tz or host_zone)
             entry = Entry(trigger, timetable, trigger.on.missed, serves(trigger))
             entries[entry.id] = entry
-            meaning = (entry.id, trigger.index, timetable, entry.missed, trigger.work)
+            meaning = (entry.id, trigger.index, timetable, entry.missed, trigger.while_running, trigger.work)
             told.update(repr(meaning).encode("utf-8", "surrogatepass"))
     return Standing(entries, told.hexdigest()[:32])

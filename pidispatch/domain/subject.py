@@ -48,6 +48,10 @@ def forge_subject(
     return RunSubject(f"{forge}:{repo.lower()}", f"{'!' if apart else '#'}{number}", words)
 
 
-def folder_subject(scope: str, lane: str, task: bytes) -> RunSubject:
-    """In a folder, another task is another matter: the newest must not take the place of one that waits."""
-    return RunSubject(scope, f"task:{hashlib.sha256(task).hexdigest()[:16]}", lane)
+def folder_subject(scope: str, lane: str, task: bytes, asked: tuple[object, ...] = ()) -> RunSubject:
+    """In a folder, another task is another matter: the newest must not take the place of one that waits.
+
+    `asked` holds what somebody wants of this very run, such as a model: that no other run can answer for.
+    """
+    told = task if all(each is None for each in asked) else task + b"\0" + repr(asked).encode()
+    return RunSubject(scope, f"task:{hashlib.sha256(told).hexdigest()[:16]}", lane)

@@ -23,7 +23,7 @@ marked AS (UPDATE runs SET looked_at = clock_timestamp() FROM chosen WHERE runs.
 SELECT r.id, r.public_id, r.epoch, p.folder, r.scope, r.provider, r.model, r.image, r.max_turns, r.max_tokens,
        r.flow, r.attempt, coalesce(p.folder_given, p.folder), now(), r.one_shot,
        (SELECT w.public_id FROM one_shots o JOIN runs w ON w.id = o.run_id
-        WHERE o.key = r.one_shot AND w.id <> r.id) AS spent_by, {HOLDS_BACK} AS breaker, r.replicas,
+         WHERE o.key = r.one_shot AND w.id <> r.id) AS spent_by, {HOLDS_BACK} AS breaker, r.replicas, r.kind, r.mutex,
        set_config('synchronous_commit', 'off', true)
 FROM marked r JOIN run_payloads p ON p.run_id = r.id
 """).bindparams(bindparam("passed", type_=ARRAY(BigInteger)))  # noqa: S608 - fixed words
@@ -71,7 +71,7 @@ SET_BOUND = text('UPDATE scopes SET "limit" = :bound WHERE key = :key')
 SYNC_LIMITS = text("""
 UPDATE scopes SET "limit" = asked.bound
 FROM (SELECT s.key, w.bound FROM scopes s LEFT JOIN unnest(:keys, :bounds) AS w (key, bound) ON w.key = s.key
-      WHERE s.key NOT LIKE 'inode:%' AND s.key <> '*') AS asked
+      WHERE s.key NOT LIKE 'inode:%' AND s.key NOT LIKE 'subject:%' AND s.key <> '*') AS asked
 WHERE scopes.key = asked.key AND scopes."limit" IS DISTINCT FROM asked.bound
 """).bindparams(bindparam("keys", type_=ARRAY(Text)), bindparam("bounds", type_=ARRAY(Integer)))
 SET_CAPACITY = text("UPDATE hosts SET capacity = :capacity WHERE name = :host AND capacity <> :capacity")

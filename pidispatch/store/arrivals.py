@@ -39,15 +39,20 @@ WHERE d.received_at > clock_timestamp() - interval '24 hours'
   AND (d.source = :source AND d.body_hash = :body_hash OR d.subject = :subject AND d.occurrence = :occurrence)
 ORDER BY d.id LIMIT 1
 """)
+ANSWERED = text("""
+SELECT d.run_id, r.public_id FROM deliveries d LEFT JOIN runs r ON r.id = d.run_id
+WHERE d.source = :source AND d.delivery_id = :delivery_id AND d.decision <> 'dropped'
+""")
 LIVE = text("""
 SELECT r.id, r.public_id, r.state IN ('queued', 'deferred', 'held') AND r.started_at IS NULL AS waits,
        r.stop_reason IS NOT NULL AS stops
 FROM runs r WHERE r.subject = :subject AND r.ended_at IS NULL ORDER BY r.id FOR NO KEY UPDATE
 """)
+# A run that is made up for was due long ago: nobody tells of it now.
 TOLD = text("""
 SELECT r.id, r.public_id, r.state IN ('queued', 'deferred', 'held') AND r.started_at IS NULL AS waits, false AS stops
 FROM runs r WHERE r.subject = :subject AND r.created_at > clock_timestamp() - make_interval(secs => :window)
-  AND (r.ended_at IS NULL OR NOT :asked_by_a_person)
+  AND (r.ended_at IS NULL OR NOT :asked_by_a_person) AND r.cause IS DISTINCT FROM 'catch-up'
   AND NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.run_id = r.id AND d.source = :source)
 ORDER BY r.id DESC LIMIT 1
 """)
@@ -73,6 +78,12 @@ class PostgresArrivals:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+
+    def answered(self, source: str, delivery_id: str) -> Arrived | None:
+        with self._database.transaction() as connection:
+            asked = {"source": source, "delivery_id": delivery_id}
+            row = connection.execute(ANSWERED, asked).one_or_none()
+        return None if row is None else Arrived(Became.DUPLICATE, row.run_id, row.public_id)
 
     def arrive(self, arrival: Arrival) -> Arrived:
         with self._database.transaction() as connection:
@@ -133,7 +144,7 @@ def _act(connection: Connection, arrival: Arrival, step: Step) -> Arrived:
         return _start(connection, arrival, None, Became.STARTED)
     match step.kind:
         case Became.COALESCED:
-            if at.waits:
+            if at.waits and _has_news(arrival):
                 together(connection, *_renewed(arrival.run, at.run_id))
             return Arrived(Became.COALESCED, at.run_id, at.public_id)
         case Became.QUEUED:
@@ -142,6 +153,11 @@ def _act(connection: Connection, arrival: Arrival, step: Step) -> Arrived:
             return _supersede(connection, arrival, step, at)
         case kind:
             return Arrived(kind, at.run_id, at.public_id)
+
+
+def _has_news(arrival: Arrival) -> bool:
+    """In a folder the task is part of the subject: who asks again says nothing new."""
+    return arrival.run.kind != "local"
 
 
 def _renewed(run: NewRun, run_id: int) -> list[Asked]:

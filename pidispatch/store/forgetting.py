@@ -6,9 +6,10 @@ from datetime import datetime
 
 from sqlalchemy import text
 
+from pidispatch.domain.arrival import Arrival
 from pidispatch.domain.catchup import Slot
 from pidispatch.domain.outcome import End
-from pidispatch.domain.run import BoxEnd, Claim, NewRun, Occupant, Outcome
+from pidispatch.domain.run import BoxEnd, Claim, Occupant, Outcome
 from pidispatch.domain.standing import Entry, Standing
 from pidispatch.errors import PidispatchError, StaleEpoch
 from pidispatch.ports import Unrunnable
@@ -89,7 +90,7 @@ def _forget_schedules(database: Database, host: str) -> None:
     PostgresSchedules(database, host=host, make=_no_run).sync(Standing)
 
 
-def _no_run(entry: Entry, slot: Slot, previous: datetime | None) -> NewRun | Unrunnable:
+def _no_run(entry: Entry, slot: Slot, previous: datetime | None) -> Arrival | Unrunnable:
     del entry, slot, previous
     return Unrunnable("removed")
 

@@ -9,6 +9,7 @@ from pidispatch.store.models import OCCUPYING_SQL
 from pidispatch.store.startable import STARTABLE
 
 SILENT_SECONDS = 30  # without a sign of life from any of its workers, a host's runs are unreachable
+MOST_FORGOTTEN = 1000  # rows of a table in one pass
 
 REGISTER_HOST = text("""
 INSERT INTO hosts (name, capacity, engine_id) VALUES (:name, :capacity, :engine_id)
@@ -31,6 +32,19 @@ FORGET_WORKERS = text(
     "DELETE FROM workers WHERE host = :host AND heartbeat_at < clock_timestamp() - interval '1 day'"
 )
 FORGET_PAYLOADS = text("DELETE FROM run_payloads WHERE expires_at < clock_timestamp()")
+# A lock that somebody holds now is passed over. A run that has not ended keeps its subject and who asked for it.
+FORGET_DELIVERIES = text("""
+DELETE FROM deliveries WHERE id IN (
+  SELECT d.id FROM deliveries d WHERE d.received_at < clock_timestamp() - interval '90 days'
+    AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.id = d.run_id AND r.ended_at IS NULL)
+  ORDER BY d.received_at LIMIT :most FOR UPDATE OF d SKIP LOCKED)
+""")
+FORGET_SUBJECTS = text("""
+DELETE FROM subjects WHERE key IN (
+  SELECT s.key FROM subjects s WHERE s.arrived_at < clock_timestamp() - interval '30 days'
+    AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.subject = s.key AND r.ended_at IS NULL)
+  ORDER BY s.arrived_at LIMIT :most FOR UPDATE OF s SKIP LOCKED)
+""")
 LEAVE = text("DELETE FROM workers WHERE id = :id")
 # Bells never exceed the room there is for them.
 DUE = text(f"""
@@ -97,6 +111,8 @@ class PostgresHosts:
     def tidy(self) -> int:
         with self._database.transaction() as connection:
             connection.execute(FORGET_WORKERS, {"host": self._host})
+            for statement in (FORGET_DELIVERIES, FORGET_SUBJECTS):
+                connection.execute(statement, {"most": MOST_FORGOTTEN})
             return connection.execute(FORGET_PAYLOADS).rowcount
 
     def has_worker_since(self, moment: datetime) -> bool:

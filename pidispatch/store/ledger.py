@@ -1,6 +1,9 @@
 """Close what a run reserved: settle it, or give it back; both once, however often they are asked."""
 
-from sqlalchemy import Connection, text
+from collections.abc import Sequence
+
+from sqlalchemy import BigInteger, Connection, bindparam, text
+from sqlalchemy.dialects.postgresql import ARRAY
 
 from pidispatch.store import oneshots
 
@@ -8,11 +11,11 @@ from pidispatch.store import oneshots
 # last; by code point, whatever the database's collation.
 LOCK_WINDOWS = text("""
 SELECT w.id FROM spend_windows w JOIN reservations v ON v.window_id = w.id
-WHERE v.run_id = :run AND v.state = 'held'
+WHERE v.run_id = ANY(:runs) AND v.state = 'held'
 ORDER BY (CASE WHEN w.scope = '*' THEN 3 WHEN w.scope LIKE 'model:%' THEN 2 WHEN w.scope LIKE 'project:%' THEN 1 ELSE 0
           END), w.scope COLLATE "C", w.unit COLLATE "C", w.period COLLATE "C", w.starts_on
 FOR NO KEY UPDATE OF w
-""")
+""").bindparams(bindparam("runs", type_=ARRAY(BigInteger)))
 RELEASE = text("""
 WITH closed AS (
   UPDATE reservations SET state = 'released', closed_at = clock_timestamp()
@@ -57,6 +60,11 @@ def close(connection: Connection, run_id: int) -> None:
         give_back(connection, run_id)
 
 
+def lock_windows(connection: Connection, runs: Sequence[int]) -> None:
+    """Whoever closes several runs locks the windows of all of them first: one by one they would come out of order."""
+    connection.execute(LOCK_WINDOWS, {"runs": list(runs)})
+
+
 def reopen(connection: Connection, run_id: int) -> None:
     """A run will be tried again: one that may have spent keeps its place, so that it is paid for once."""
     if not connection.execute(GOT_GO, {"run": run_id}).scalar_one():
@@ -65,14 +73,14 @@ def reopen(connection: Connection, run_id: int) -> None:
 
 def give_back(connection: Connection, run_id: int) -> None:
     """Release everything the run still holds, its one-shot last. A second call finds nothing held."""
-    connection.execute(LOCK_WINDOWS, {"run": run_id})
+    lock_windows(connection, [run_id])
     connection.execute(RELEASE, {"run": run_id})
     oneshots.give_back(connection, run_id)
 
 
 def settle(connection: Connection, run_id: int) -> None:
     """Make what the run holds final, in every window. A second call finds nothing held."""
-    connection.execute(LOCK_WINDOWS, {"run": run_id})
+    lock_windows(connection, [run_id])
     connection.execute(SETTLE, {"run": run_id})
 
 

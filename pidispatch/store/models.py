@@ -87,7 +87,10 @@ class Subject(Base):
     """What runs are about."""
 
     __tablename__ = "subjects"
-    __table_args__ = ({"comment": "What runs are about: locked by each arrival for it, and by nothing else"},)
+    __table_args__ = (
+        Index("subjects_arrived", "arrived_at"),
+        {"comment": "What runs are about: locked by each arrival for it, and by nothing else"},
+    )
 
     key: Mapped[str] = mapped_column(primary_key=True, comment="A hash of scope, item and lane")
     scope: Mapped[str] = mapped_column(comment="A folder's scope, or <forge>:<repository>")
@@ -141,7 +144,19 @@ class Run(Base):
         Index("runs_ended", text("ended_at DESC"), postgresql_where=text("ended_at IS NOT NULL")),
         Index("runs_created", text("created_at DESC")),
         Index("runs_root", "root_id", postgresql_where=text("root_id IS NOT NULL")),
-        Index("runs_subject", "subject", text("id DESC"), postgresql_where=text("subject IS NOT NULL")),
+        Index(
+            "runs_subject", "subject", text("created_at DESC"), postgresql_where=text("subject IS NOT NULL")
+        ),
+        Index(
+            "runs_subject_live",
+            "subject",
+            postgresql_where=text("subject IS NOT NULL AND ended_at IS NULL"),
+        ),
+        Index(
+            "runs_trigger_live",
+            "trigger_id",
+            postgresql_where=text("trigger_id IS NOT NULL AND ended_at IS NULL"),
+        ),
         {"comment": "A run: what was asked, where it stands, how it ended, what it used. No personal data"},
     )
 
@@ -167,7 +182,7 @@ class Run(Base):
         comment="The command line of a command run, without its slash"
     )
     subject: Mapped[str | None] = mapped_column(
-        ForeignKey("subjects.key"), comment="What it is about; null for a run that is alone"
+        comment="Key of what it is about, null for a run that is alone; the subject's row goes once it is idle"
     )
     one_shot: Mapped[str | None] = mapped_column(comment="Key of the one-shot trigger that it spends")
     project: Mapped[str | None] = mapped_column(comment="Id of the project it counted for, set at admission")
@@ -591,7 +606,7 @@ class Delivery(Base):
     )
 
     id: Mapped[int] = _key("Surrogate key")
-    source: Mapped[str] = mapped_column(comment="The forge, or poll")
+    source: Mapped[str] = mapped_column(comment="The forge, poll, cron, cli or api")
     delivery_id: Mapped[str] = mapped_column(comment="The source's id of the event")
     body_hash: Mapped[bytes | None] = mapped_column(comment="SHA-256 of the body")
     event: Mapped[str | None] = mapped_column(comment="The event's name")
@@ -602,7 +617,9 @@ class Delivery(Base):
     decision: Mapped[str] = mapped_column(comment="What was decided of it")
     reason: Mapped[str | None] = mapped_column(comment="Why, as a word")
     run_id: Mapped[int | None] = mapped_column(ForeignKey("runs.id"), comment="The run it led to")
-    subject: Mapped[str | None] = mapped_column(ForeignKey("subjects.key"), comment="What it is about")
+    subject: Mapped[str | None] = mapped_column(
+        comment="Key of what it is about; the subject's row goes once it is idle"
+    )
     occurrence: Mapped[str | None] = mapped_column(
         comment="What happened, the same from every source that tells it"
     )

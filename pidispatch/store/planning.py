@@ -1,12 +1,14 @@
 """Write the slots of several schedules and the runs they start, with a few statements for all of them."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, DateTime, Text, bindparam, text
 from sqlalchemy.dialects.postgresql import ARRAY
 
+from pidispatch.domain.arrival import Arrival, Became
 from pidispatch.domain.breaker import HELD_BACK
 from pidispatch.domain.catchup import MOST_MADE_UP, Slot, SlotState, decide
 from pidispatch.domain.run import NewRun
@@ -14,6 +16,7 @@ from pidispatch.domain.schedule import Timetable
 from pidispatch.domain.standing import Entry
 from pidispatch.domain.triggers import Missed
 from pidispatch.ports import MakeRun, Unrunnable
+from pidispatch.store.instants import Decided, Instant, decide_all, lock_subjects, stop_superseded, tell
 from pidispatch.store.probes import Probes
 from pidispatch.store.submissions import ADD_RUN, ADD_SCOPE, payload_of, values_of
 
@@ -75,35 +78,37 @@ class Batch:
         """Returns how many runs may start at once."""
         fresh = self._undecided()
         previous = self._previous({schedule for schedule, slot, _ in fresh if _starts(slot)})
-        found = [
-            (schedule, slot, self._make(entry, slot, previous.get(schedule)))
-            if entry and _starts(slot)
-            else (schedule, slot, None)
-            for schedule, slot, entry in fresh
-        ]
-        probes = Probes(self._connection, _triggers_of(made for _, _, made in found), self._now)
-        runs: list[NewRun] = []
-        slots: list[dict[str, Any]] = []
-        for schedule, slot, asked in found:
-            made = Unrunnable(HELD_BACK) if isinstance(asked, NewRun) and not probes.lets(asked) else asked
-            state, reason = slot.state, slot.reason
-            if isinstance(made, NewRun):
-                runs.append(made)
-            elif made is not None:
-                state, reason = SlotState.SKIPPED, made.reason
-            slots.append(
-                {
-                    "schedule": schedule,
-                    "planned_at": slot.planned_at,
-                    "state": state.value,
-                    "reason": reason,
-                    "run": made.public_id if isinstance(made, NewRun) else None,
-                    "now": self._now,
-                }
-            )
-        self._write(runs, slots)
+        decided = decide_all(
+            self._connection,
+            [self._instant(schedule, slot, entry, previous.get(schedule)) for schedule, slot, entry in fresh],
+        )
+        probes = Probes(self._connection, _triggers_of(decided), self._now)
+        decided = _held_back(decided, probes)
+        runs = [each.starts for each in decided if each.starts is not None]
+        self._write(runs, [self._kept(each) for each in decided])
         probes.write()
+        tell(self._connection, decided)
+        stop_superseded(self._connection, decided)
         return sum(run.cause is None for run in runs)
+
+    def _instant(self, schedule: str, slot: Slot, entry: Entry | None, previous: datetime | None) -> Instant:
+        if entry is None or not _starts(slot):
+            return Instant(schedule, slot)
+        made = self._make(entry, slot, previous)
+        if isinstance(made, Unrunnable):
+            return Instant(schedule, Slot(slot.planned_at, SlotState.SKIPPED, made.reason))
+        return Instant(schedule, slot, made)
+
+    def _kept(self, decided: Decided) -> dict[str, Any]:
+        slot = decided.slot
+        return {
+            "schedule": decided.instant.schedule,
+            "planned_at": slot.planned_at,
+            "state": slot.state.value,
+            "reason": slot.reason,
+            "run": decided.slot_run,
+            "now": self._now,
+        }
 
     def _write(self, runs: Sequence[NewRun], slots: list[dict[str, Any]]) -> None:
         # In one order, since two batches may bring the same new scopes and would wait for each other.
@@ -135,8 +140,28 @@ class Batch:
         return {row.schedule: row.at for row in rows}
 
 
-def _triggers_of(made: Iterable[NewRun | Unrunnable | None]) -> set[str]:
-    return {each.trigger_id for each in made if isinstance(each, NewRun) and each.trigger_id is not None}
+def _triggers_of(decided: Iterable[Decided]) -> set[str]:
+    starts = (each.starts for each in decided)
+    return {run.trigger_id for run in starts if run is not None and run.trigger_id is not None}
+
+
+def _held_back(decided: Sequence[Decided], probes: Probes) -> list[Decided]:
+    """What a breaker does not let start is skipped, and so is what would have joined it."""
+    held = {
+        each.starts.public_id for each in decided if each.starts is not None and not probes.lets(each.starts)
+    }
+    return [_skipped(each, HELD_BACK) if each.run in held else each for each in decided]
+
+
+def _skipped(decided: Decided, reason: str) -> Decided:
+    slot = Slot(decided.slot.planned_at, SlotState.SKIPPED, reason)
+    return replace(decided, became=Became.SKIPPED, slot=slot, run=None, starts=None, stops=None)
+
+
+def lock_ahead(connection: Connection, make: MakeRun, entries: Sequence[Entry], now: datetime) -> None:
+    """Lock the subjects of several batches that are to be written one after the other: theirs would come out of order."""
+    made = [make(entry, Slot(now, SlotState.RAN), None) for entry in entries]
+    lock_subjects(connection, [each.subject for each in made if isinstance(each, Arrival)])
 
 
 def _starts(slot: Slot) -> bool:

@@ -21,12 +21,14 @@ SELECT r.public_id, r.state, coalesce(p.expires_at > clock_timestamp(), false) A
 FROM runs r LEFT JOIN run_payloads p ON p.run_id = r.id WHERE r.id = :id FOR NO KEY UPDATE OF r
 """)
 # Provider, model, image and turns are repeated as they were used; every limit is that in force when the copy starts.
-# It keeps its place in a chain: a repeat must not let an agent ask deeper.
+# It keeps its place in a chain: a repeat must not let an agent ask deeper. It is about the same, but another task in a
+# folder is another matter; and it spends no one-shot.
 ADD_RUN = text("""
 INSERT INTO runs (public_id, kind, target, scope, mutex, pinned_host, trigger_type, trigger_id, trigger_index, flow,
-                  command, provider, model, image, max_turns, priority, parent_id, root_id, chain_depth, requeue_of)
+                  command, provider, model, image, max_turns, priority, parent_id, root_id, chain_depth, subject, requeue_of)
 SELECT :public_id, kind, target, scope, mutex, pinned_host, trigger_type, trigger_id, trigger_index, flow,
-       command, provider, model, image, max_turns, priority, parent_id, root_id, chain_depth, id
+       command, provider, model, image, max_turns, priority, parent_id, root_id, chain_depth,
+       CASE WHEN kind <> 'local' OR NOT :other_task THEN subject END, id
 FROM runs WHERE id = :id
 ON CONFLICT (public_id) DO NOTHING RETURNING id
 """)
@@ -35,6 +37,12 @@ INSERT INTO run_payloads (run_id, folder, folder_given, task, task_bytes, title,
 SELECT :run, folder, folder_given, coalesce(:task, task), coalesce(:task_bytes, task_bytes), title, body, event
 FROM run_payloads WHERE run_id = :id
 """).bindparams(bindparam("task", type_=LargeBinary))
+# A person asked for it: whoever runs the same by hand a moment later means another run, as after `run`.
+TELL = text("""
+INSERT INTO deliveries (source, delivery_id, event, subject, decision, run_id)
+SELECT 'cli', public_id, 'requeue', subject, 'started', id FROM runs WHERE id = :run
+ON CONFLICT (source, delivery_id) DO NOTHING
+""")
 
 
 class CannotRequeue(PidispatchError):
@@ -61,7 +69,7 @@ def requeue(database: Database, run_id: int, *, actor: str, task: bytes | None =
             )
         public_id = requeued_run_id(old.public_id, old.earlier, task)
         new: int | None = connection.execute(
-            ADD_RUN, {"id": run_id, "public_id": public_id}
+            ADD_RUN, {"id": run_id, "public_id": public_id, "other_task": task is not None}
         ).scalar_one_or_none()
         if new is None:
             return Requeued(public_id, duplicate=True)
@@ -74,5 +82,6 @@ def requeue(database: Database, run_id: int, *, actor: str, task: bytes | None =
                 "task_bytes": None if task is None else len(task),
             },
         )
+        connection.execute(TELL, {"run": new})
         audit(connection, "requeue", old.public_id, actor, {"run": public_id, "task_given": task is not None})
     return Requeued(public_id, duplicate=False)

@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import text
 
 from pidispatch.ports import ChainAnswer
+from pidispatch.store.asked import DeliveryRecord, deliveries_of
 from pidispatch.store.chains import answers_in
 from pidispatch.store.database import Database
 from pidispatch.store.history import RunRecord, read_run
@@ -165,6 +166,7 @@ class RunDetail:
     reported: dict[str, Any] | None
     chain: ChainRecord
     wait: WaitRecord | None
+    asked: Sequence[DeliveryRecord]
 
 
 def run_detail(database: Database, run_id: int) -> RunDetail:
@@ -186,6 +188,7 @@ def run_detail(database: Database, run_id: int) -> RunDetail:
             reported=telling.reported,
             chain=_chain(*chain),
             wait=None if wait is None else WaitRecord(*wait),
+            asked=deliveries_of(connection, run_id),
         )
 
 

@@ -13,7 +13,7 @@ from pidispatch.domain.standing import Entry, Standing
 from pidispatch.domain.triggers import Missed
 from pidispatch.ports import MakeRun, Planned
 from pidispatch.store.database import Database
-from pidispatch.store.planning import CHUNK, Batch
+from pidispatch.store.planning import CHUNK, Batch, lock_ahead
 
 ALIVE_SECONDS = 60
 MOST = 200  # schedules planned in one transaction
@@ -88,6 +88,10 @@ class PostgresSchedules:
             # Nothing is locked that stays as it is: planning goes on beside the look that every process takes.
             locked = connection.execute(LOCK, {"ids": moved}).all() if moved else []
             moment = _now(connection, now)
+            late = [row.id for row in locked if row.next_at is not None and row.next_at <= moment]
+            lock_ahead(
+                connection, self._make, [standing.entries[name] for name in late if name in told], moment
+            )
             added = [
                 {**values, **_from(now=moment, entry=standing.entries[name])}
                 for name, values in told.items()

@@ -16,7 +16,7 @@ SELECT s.schedule, s.planned_at, s.state, s.reason, s.decided_at, r.public_id AS
 FROM schedule_slots s LEFT JOIN runs r ON r.id = s.run_id LEFT JOIN schedules c ON c.id = s.schedule
 """
 LATEST = text(f"{SLOT} WHERE s.schedule = :schedule ORDER BY s.planned_at DESC LIMIT :most")
-OF_RUN = text(f"{SLOT} WHERE s.run_id = :run")
+OF_RUN = text(f"{SLOT} WHERE s.run_id = :run ORDER BY s.planned_at")
 NEWEST = text(f"""
 SELECT newest.* FROM unnest(:schedules) AS asked (id), LATERAL (
   {SLOT} WHERE s.schedule = asked.id ORDER BY s.planned_at DESC LIMIT 1) AS newest
@@ -30,7 +30,8 @@ FROM schedules s LEFT JOIN hosts h ON h.name = s.host WHERE s.removed_at IS NULL
 
 @dataclass(frozen=True, slots=True)
 class SlotRecord:
-    """One instant and what became of it; from `run` on, the run that it started, as it is now.
+    """One instant and what became of it; from `run` on, the run that answers for it, as it is now.
+    With `reason` coalesced somebody else had asked for that run.
 
     It ran late when `started_at` is later than `planned_at`: by `reason` if it was made up for, by `cause` and
     `not_before` while it waits. `zone` is the schedule's now.
@@ -82,7 +83,7 @@ def newest_slots(database: Database, schedules: Sequence[str]) -> Mapping[str, S
 
 
 def slot_of_run(database: Database, run_id: int) -> SlotRecord | None:
-    """The instant that a run was started for; None for a run that no schedule started. Raises DatabaseUnavailable."""
+    """The first instant that a run answers for; None for a run that no schedule asked for. Raises DatabaseUnavailable."""
     return next(iter(_slots(database, OF_RUN, {"run": run_id})), None)
 
 

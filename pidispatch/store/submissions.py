@@ -8,7 +8,6 @@ from pidispatch.domain.run import NewRun, State
 from pidispatch.store.database import Database
 from pidispatch.store.waits import add_wait
 
-KNOWN = text("SELECT EXISTS (SELECT 1 FROM runs WHERE public_id = :public_id)")
 ADD_SCOPE = text('INSERT INTO scopes (key, "limit") VALUES (:key, :limit) ON CONFLICT (key) DO NOTHING')
 ADD_RUN = text("""
 INSERT INTO runs (public_id, kind, target, scope, mutex, pinned_host, trigger_type, trigger_id, trigger_index, flow,
@@ -26,15 +25,10 @@ VALUES (:run, :folder, :folder_given, :task, :task_bytes, :title, :body, :event)
 
 
 class PostgresSubmissions:
-    """Implements `ports.Submissions`."""
+    """Runs that are about nothing that others ask for."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-
-    def known(self, public_id: str) -> bool:
-        with self._database.transaction() as connection:
-            found: bool = connection.execute(KNOWN, {"public_id": public_id}).scalar_one()
-            return found
 
     def submit(self, run: NewRun) -> int | None:
         with self._database.transaction() as connection:

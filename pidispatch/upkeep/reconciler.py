@@ -29,7 +29,7 @@ REPEAT = 10.0  # seconds until a bell for one ended box is rung again
 class Reconciler:
     """Several processes may run it for one host: what they write is fenced, what they remove is removed once.
 
-    `sweep` removes helper boxes that were left behind; it returns how many.
+    `sweep` removes helper boxes that were left behind; it returns how many. `mark` keeps the marks of one-shots.
     """
 
     def __init__(
@@ -49,6 +49,7 @@ class Reconciler:
         lost_lookers: LostLookers,
         sweep: Callable[[], int],
         clock: Callable[[], datetime],
+        mark: Callable[[], None] = lambda: None,
     ) -> None:
         self._host = host
         self._installation = installation
@@ -63,6 +64,7 @@ class Reconciler:
         self._hosts = hosts
         self._lost_lookers = lost_lookers
         self._sweep = sweep
+        self._mark = mark
         self._tidied: datetime | None = None
         self._clock = clock
         self._pool = DaemonPool(4, "reconcile")
@@ -101,6 +103,7 @@ class Reconciler:
         self._forget(rows)
         self._lost_lookers.count()
         self.ring()
+        self._mark()
         self._tidy(now)
 
     def ring(self) -> None:

@@ -1,23 +1,22 @@
 """Make the run of one instant of a schedule, or of a schedule that is started by hand."""
 
-import hashlib
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
+from pidispatch.domain.arrival import CLI, CRON, Arrival, Delivery
 from pidispatch.domain.catchup import Slot, SlotState
-from pidispatch.domain.identity import folder_mutex, folder_scope
+from pidispatch.domain.identity import folder_mutex, folder_scope, scheduled_run_id
 from pidispatch.domain.run import NewRun
 from pidispatch.domain.standing import Entry
+from pidispatch.domain.subject import folder_subject
 from pidispatch.domain.task import cut_task
-from pidispatch.domain.triggers import Cron, Trigger, Work
+from pidispatch.domain.triggers import Cron, Trigger, WhileRunning, Work
 from pidispatch.errors import FolderRefused
 from pidispatch.ports import LocalFolder, OpenFolder, Unrunnable
 
 MOST_TURNS = 2**31 - 1  # what the column holds
-LONGEST_ID = 179  # of a schedule in the id of a run
-LONGEST_ID_BY_HAND = 176
 # What bounds a run or its spending and is not enforced yet: such an entry starts nothing, rather than without its bound.
 BOUNDS_NOT_ENFORCED_YET = {
     "models": "models",
@@ -41,29 +40,34 @@ class ScheduledRuns:
         """Whether this host has the folder of the entry, and may use it."""
         return isinstance(self._folder(trigger.work), LocalFolder)
 
-    def __call__(self, entry: Entry, slot: Slot, previous: datetime | None) -> NewRun | Unrunnable:
+    def __call__(self, entry: Entry, slot: Slot, previous: datetime | None) -> Arrival | Unrunnable:
         waits = slot.state is SlotState.DEFERRED
-        return self._run(
+        return self._arrival(
             entry,
-            scheduled_run_id(entry.id, slot.planned_at),
+            Delivery(CRON, scheduled_run_id(entry.id, slot.planned_at)),
+            _beside(entry.trigger.while_running),
             lambda basename: _event(entry, basename, scheduled_for=slot.planned_at, previous=previous),
             cause=slot.reason if waits else None,
             not_before=slot.not_before,
         )
 
-    def by_hand(self, entry: Entry, public_id: str, head: str | None) -> NewRun | Unrunnable:
-        """The run of no instant, at once. `head` is the folder's commit."""
-        return self._run(entry, public_id, lambda basename: _event(entry, basename, sha=head))
+    def by_hand(self, entry: Entry, public_id: str, head: str | None) -> Arrival | Unrunnable:
+        """The run of no instant, at once; whoever asks again means it. `head` is the folder's commit."""
+        delivery = Delivery(CLI, public_id)
+        return self._arrival(
+            entry, delivery, WhileRunning.PARALLEL, lambda basename: _event(entry, basename, sha=head)
+        )
 
-    def _run(
+    def _arrival(
         self,
         entry: Entry,
-        public_id: str,
+        delivery: Delivery,
+        beside: WhileRunning,
         event: Callable[[str], dict[str, Any]],
         *,
         cause: str | None = None,
         not_before: datetime | None = None,
-    ) -> NewRun | Unrunnable:
+    ) -> Arrival | Unrunnable:
         trigger, work = entry.trigger, entry.trigger.work
         if beyond(work):
             return Unrunnable("not-enforced-yet")
@@ -75,8 +79,8 @@ class ScheduledRuns:
         if isinstance(folder, Unrunnable):
             return folder
         task = (f"/{work.command}" if work.command is not None else work.task or "").encode(errors="replace")
-        return NewRun(
-            public_id=public_id,
+        run = NewRun(
+            public_id=delivery.delivery_id,
             folder=folder.path.encode(errors="surrogateescape"),
             folder_given=_bytes(work.folder),
             task=cut_task(task),
@@ -99,6 +103,8 @@ class ScheduledRuns:
             cause=cause,
             not_before=not_before,
         )
+        subject = folder_subject(run.scope, work.lane, task)
+        return Arrival(delivery, subject, run, beside)
 
     def _folder(self, work: Work) -> LocalFolder | Unrunnable:
         try:
@@ -107,26 +113,15 @@ class ScheduledRuns:
             return Unrunnable(error.reason)
 
 
+def _beside(policy: WhileRunning) -> WhileRunning:
+    """In a folder, runs take turns by its lock: each instant that queues keeps a run of its own."""
+    return WhileRunning.PARALLEL if policy is WhileRunning.QUEUE else policy
+
+
 def beyond(work: Work) -> tuple[str, ...]:
     """The bounds that the entry asks for and this version does not enforce, as the file calls them."""
     asked = tuple(key for name, key in BOUNDS_NOT_ENFORCED_YET.items() if getattr(work, name))
     return (*asked, "backend") if work.backend not in {None, "local"} else asked
-
-
-def scheduled_run_id(schedule: str, instant: datetime) -> str:
-    """As in the reference. The same instant of one schedule is the same run, whoever plans it."""
-    return f"repeat:{_short(schedule, LONGEST_ID)}:{round(instant.timestamp()) * 1000}"
-
-
-def manual_run_id(schedule: str, moment: datetime) -> str:
-    """As in the reference. A schedule that is started by hand twice within one minute is one run."""
-    return f"manual:{_short(schedule, LONGEST_ID_BY_HAND)}:{moment.astimezone(UTC):%Y-%m-%dT%H:%M}"
-
-
-def _short(schedule: str, longest: int) -> str:
-    if len(schedule) <= longest:
-        return schedule
-    return hashlib.sha256(schedule.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _event(

@@ -63,6 +63,7 @@ def test_a_program_gets_one_document_with_keys_that_stay(run, database):
     assert list(document) == [
         "public_id",
         "duplicate",
+        "coalesced",
         "rung",
         "task_bytes",
         "task_kept_bytes",

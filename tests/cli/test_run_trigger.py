@@ -90,6 +90,7 @@ def test_a_program_gets_the_document_of_a_run(fire):
     assert list(document) == [
         "public_id",
         "duplicate",
+        "coalesced",
         "rung",
         "task_bytes",
         "task_kept_bytes",

@@ -104,7 +104,9 @@ def test_a_shown_run_has_keys_that_stay(pidispatch, database):
 
     shown = pidispatch("show", str(run_id), "--json").document
 
-    keys = ["run", "attempts", "usage", "reservations", "payload", "admission", "reported", "chain", "wait"]
+    keys = [
+        "run", "attempts", "usage", "reservations", "payload", "admission", "reported", "chain", "wait", "asked",
+    ]  # fmt: skip
     assert list(shown) == keys
     parts = (
         shown["run"],

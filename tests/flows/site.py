@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from sqlalchemy import text
 
 from pidispatch.admit import AdmissionGate
+from pidispatch.app.marks import mark_keeper, mark_reader
+from pidispatch.app.standing import StandingTriggers
 from pidispatch.domain.outbox import Letter
 from pidispatch.domain.policy import Policy
 from pidispatch.errors import EngineUnavailable, FolderRefused, GatewayUnavailable
@@ -147,6 +149,7 @@ class Site:
         files=None,
         notes=None,
         installation: str = INSTALLATION,
+        triggers_file=None,
     ) -> None:
         self.database, self.installation = database, installation
         self.hosts = PostgresHosts(database, host=HOST)
@@ -170,6 +173,7 @@ class Site:
         self.gitbox, self.letters = FakeGitBox(), dict[str, tuple[Letter, ...]]()
         self.gone_workers: set[str] = set()
         self.hands = Hands(WORKER, self.gone_workers.__contains__)
+        self.triggers = StandingTriggers(triggers_file)
         cleanup = Cleanup(boxes=self.boxes, doors=self.doors, files=self.files, bell=self.bell)
         self.breakers = BreakerKeeper(some_breakers(database))
         self.gate = AdmissionGate(
@@ -181,6 +185,7 @@ class Site:
             policies=self,
             notes=self.notes,
             held_back=self.breakers.held_back,
+            mark=mark_reader(self.triggers),
         )
         self.launcher = Launcher(
             host=HOST,
@@ -233,6 +238,7 @@ class Site:
             lost_lookers=LostLookers(self.notes, PostgresLosses(database, host=HOST)),
             sweep=lambda: 0,
             clock=self.now,
+            mark=mark_keeper(database, triggers_file, host=HOST),
         )
 
     def collector(self, limits):

@@ -1,10 +1,16 @@
 """A run that repeats another: the same in everything but its name, its limits and its numbers."""
 
+from dataclasses import replace
+
 import pytest
 from sqlalchemy import text
 
+from pidispatch.domain.arrival import Became
+from pidispatch.domain.triggers import WhileRunning
 from pidispatch.store import cancelling, requeueing
+from pidispatch.store.arrivals import PostgresArrivals
 from pidispatch.store.requeueing import CannotRequeue
+from tests.store.arriving import ISSUE, a_folder_arrival, an_arrival
 from tests.store.builders import a_host, a_run, an_admitted_run, row, value
 from tests.support.minutes import early_in_a_minute
 
@@ -118,3 +124,48 @@ def test_what_was_deleted_cannot_be_repeated(database, gone):
     with pytest.raises(CannotRequeue, match="deleted seven days after its end"):
         requeue(database, run_id)
     assert value(database, "SELECT count(*) FROM runs") == 1
+
+
+def an_ended_arrival(database, arrival):
+    arrived = PostgresArrivals(database).arrive(arrival)
+    cancelling.cancel(database, arrived.run_id, actor="ada@h1")
+    return arrived.run_id
+
+
+def about(database, made):
+    return row(database, "SELECT subject, one_shot, mutex FROM runs WHERE public_id = :id", id=made.public_id)
+
+
+def test_a_copy_is_about_the_same_and_spends_no_one_shot(database):
+    run_id = an_ended_arrival(database, an_arrival(one_shot="once"))
+
+    made = requeue(database, run_id)
+
+    assert about(database, made) == {"subject": ISSUE.key, "one_shot": None, "mutex": ISSUE.mutex}
+
+
+def test_another_task_in_a_folder_is_about_something_else_but_not_on_an_issue(database):
+    folder = an_ended_arrival(database, a_folder_arrival("cli"))
+    issue = an_ended_arrival(database, an_arrival())
+
+    assert about(database, requeue(database, folder, b"another"))["subject"] is None
+    assert about(database, requeue(database, folder))["subject"] is not None
+    assert about(database, requeue(database, issue, b"another"))["subject"] == ISSUE.key
+
+
+def test_a_copy_was_asked_for_on_the_command_line_so_that_another_request_is_another_run(database):
+    made = requeue(database, an_ended_arrival(database, a_folder_arrival("cli")))
+
+    again, cron = (
+        PostgresArrivals(database).arrive(
+            replace(a_folder_arrival(source), while_running=WhileRunning.PARALLEL)
+        )
+        for source in ("cli", "cron")
+    )
+
+    told = row(
+        database, "SELECT source, event, decision FROM deliveries WHERE delivery_id = :id", id=made.public_id
+    )
+    assert told == {"source": "cli", "event": "requeue", "decision": "started"}
+    assert again.kind is Became.STARTED
+    assert cron.kind is Became.COALESCED

@@ -6,19 +6,25 @@ import time
 from collections import Counter
 from dataclasses import replace
 
+from sqlalchemy import text
+
 from pidispatch.domain.arrival import Became
 from pidispatch.domain.outcome import End
 from pidispatch.domain.run import BoxEnd, Outcome, Waiting
 from pidispatch.domain.subject import RunSubject
 from pidispatch.domain.triggers import WhileRunning
-from pidispatch.ports import Admitted, Refused
+from pidispatch.ingest import Ingest, LocalRequest
+from pidispatch.ports import Admitted, FolderState, Refused
 from pidispatch.store.admission import PostgresAdmissions
 from pidispatch.store.arrivals import PostgresArrivals
 from pidispatch.store.database import Database
 from pidispatch.store.endings import PostgresEndings
 from pidispatch.store.runs import PostgresRuns
+from tests.flows.site import FakeBell
 from tests.store.arriving import an_arrival
 from tests.store.builders import HOST, WORKER, a_host, assert_ledger_is_exact, ready_for, value
+from tests.support.timed import MINUTE, Folders, an_entry, synced, the_schedules
+from tests.support.wallclock import utc
 
 SPAWN = multiprocessing.get_context("spawn")
 SOURCES = ("cron", "github", "poll", "cli")
@@ -26,6 +32,15 @@ EACH = 250
 THREADS = 4
 RACERS = 8
 RACES = 200
+CLI_RACES = 100
+JITTER = 0.005  # seconds: planning one instant takes some of these, so that every pair of steps meets
+
+
+class CleanFolders:
+    """`ports.GitBox`: every folder is a clean repository."""
+
+    def state(self, folder, *, uid, gid, image):
+        return FolderState(is_root=True, head="a" * 40, dirty=False, problem=None)
 
 
 def deadlocks(database):
@@ -122,6 +137,60 @@ def test_events_that_meet_admissions_and_cancels_never_make_two_wait_or_run(data
     assert_ledger_is_exact(database)
 
 
+def ask(url, rounds, barrier, answers):
+    """The command line's side: for each round it asks when the schedule's instant has come."""
+    database = Database(url, pool_size=1)
+    now = database.now()
+    ingest = Ingest(
+        host=HOST,
+        arrivals=PostgresArrivals(database),
+        bell=FakeBell(),
+        gitbox=CleanFolders(),
+        open_folder=Folders(),
+        default_image="pi-job:test",
+        clock=lambda: now,
+    )
+    for number in range(rounds):
+        request = LocalRequest(f"/repos/s{number}", b"Tidy up", flow="tidy")
+        barrier.wait(60)
+        time.sleep(number % 8 * JITTER)
+        answers.put((number, ingest.submit(request).public_id))
+    database.close()
+
+
+def test_the_command_line_and_a_scheduler_that_race_100_times_start_one_run_each_time(database, database_url):
+    a_host(database)
+    schedules, base = the_schedules(database), utc(2026, 5, 4)
+    entries = [an_entry(f"s{n}", f"{n % 60} {n // 60} * * *", index=n) for n in range(CLI_RACES)]
+    known = synced(schedules, base - MINUTE, *entries)
+    barrier, answers = SPAWN.Barrier(2), SPAWN.Queue()
+    (asker,) = processes(ask, [(database_url, CLI_RACES, barrier, answers)])
+    for number in range(CLI_RACES):
+        barrier.wait(60)
+        assert schedules.plan(known, base + number * MINUTE).due == 1
+    named = [answers.get(timeout=60) for _ in range(CLI_RACES)]
+    asker.join(20)
+
+    assert value(database, "SELECT count(*) FROM runs") == CLI_RACES
+    with database.transaction() as connection:
+        told = connection.execute(text(BOTH_TOLD)).all()
+    assert [each.folder for each in told] == [f"s{n}" for n in range(CLI_RACES)]
+    assert {each.decisions for each in told} == {"coalesced started"}
+    assert {each.sources for each in told} == {"cli cron"}
+    assert dict(named) == {n: each.public_id for n, each in enumerate(told)}
+    assert all(each.slot == each.public_id for each in told)
+    first = Counter(each.public_id.split("-")[0].split(":")[0] for each in told)
+    print(f"who came first: {dict(first)}")
+    assert deadlocks(database) == 0
+
+
+BOTH_TOLD = """
+SELECT r.public_id, substr(r.target, 7) AS folder, string_agg(d.decision, ' ' ORDER BY d.decision) AS decisions,
+       string_agg(d.source, ' ' ORDER BY d.source) AS sources,
+       (SELECT w.public_id FROM schedule_slots s JOIN runs w ON w.id = s.run_id
+        WHERE s.schedule = substr(r.target, 7)) AS slot
+FROM runs r JOIN deliveries d ON d.run_id = r.id GROUP BY r.id ORDER BY substr(r.target, 8)::int
+"""
 WAITING = "SELECT count(*) FROM runs WHERE state IN ('queued', 'deferred', 'held')"
 
 

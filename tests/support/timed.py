@@ -4,7 +4,7 @@ import zlib
 from datetime import timedelta
 
 from pidispatch.domain.standing import standing_of
-from pidispatch.domain.triggers import Cron, Kind, Missed, Trigger, Triggers, Work
+from pidispatch.domain.triggers import Cron, Kind, Missed, Trigger, Triggers, WhileRunning, Work
 from pidispatch.errors import FolderRefused
 from pidispatch.ports import LocalFolder
 from pidispatch.store.schedules import PostgresSchedules
@@ -13,9 +13,18 @@ from pidispatch.upkeep.scheduledruns import ScheduledRuns
 HOST = "h1"
 
 
-def an_entry(name="nightly", pattern="30 2 * * *", tz="UTC", missed=Missed.ONCE, index=0, **work):
+def an_entry(
+    name="nightly",
+    pattern="30 2 * * *",
+    tz="UTC",
+    missed=Missed.ONCE,
+    index=0,
+    policy=WhileRunning.QUEUE,
+    **work,
+):
     asked = {"folder": f"/repos/{name}", "flow": "tidy", "task": "Tidy up", **work}
-    return Trigger(index, index + 3, Cron(pattern, tz, missed), Work(Kind.LOCAL, **asked), id=name)
+    on, told = Cron(pattern, tz, missed), Work(Kind.LOCAL, **asked)
+    return Trigger(index, index + 3, on, told, id=name, while_running=policy)
 
 
 def the_file(*entries):

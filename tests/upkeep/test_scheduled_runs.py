@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from pidispatch.domain.files.triggers.cron import ID_MAX
-from pidispatch.upkeep.scheduledruns import manual_run_id, scheduled_run_id
+from pidispatch.domain.identity import manual_run_id, scheduled_run_id
 
 MOMENT = datetime(2026, 11, 29, 22, 8, 59, tzinfo=UTC)
 

@@ -12,6 +12,7 @@ from pidispatch.entrypoints.cli.triggerwording import at_place, length
 from pidispatch.entrypoints.cli.wording import (
     amount,
     breaker_in_words,
+    count_of,
     how_it_stands,
     tokens_of,
     wait_in_words,
@@ -19,8 +20,10 @@ from pidispatch.entrypoints.cli.wording import (
 )
 
 if TYPE_CHECKING:
-    from pidispatch.app.reading import AttemptRecord, Explanation, Lateness
+    from pidispatch.app.reading import AttemptRecord, DeliveryRecord, Explanation, Lateness
     from pidispatch.domain.explain import GateLine, LastAnswer, WaitsFor
+
+MOST_TOLD = 10  # who asked, on a screen
 
 
 def explain(run: RunName, as_json: AsJson = False) -> None:
@@ -58,6 +61,7 @@ def _told(found: "Explanation") -> Iterator[str]:
     if run.requeue_of is not None:
         yield f"repeats {run.requeue_of}"
     yield from origin_in_words(found)
+    yield from _who_asked(found.asked)
     if found.wait is not None:
         yield from wait_in_words(found.wait)
     if answer is not None:
@@ -68,6 +72,20 @@ def _told(found: "Explanation") -> Iterator[str]:
         yield waits_in_words(found.waits_for)
     if found.breaker is not None:
         yield breaker_in_words(found.breaker)
+
+
+def _who_asked(asked: Sequence["DeliveryRecord"]) -> Iterator[str]:
+    yield from (_asked(each) for each in asked[:MOST_TOLD])
+    if asked and asked[0].of > MOST_TOLD:
+        yield f"and {asked[0].of - MOST_TOLD:,} more asked for it"
+
+
+def _asked(asked: "DeliveryRecord") -> str:
+    """`cron asked for it 2026-11-29 02:30:00: coalesced`, and what of, where the source says so."""
+    of = " ".join(word for word in (asked.event, asked.action) if word)
+    why = f" ({asked.reason})" if asked.reason not in {None, asked.decision} else ""
+    again = f", told again {count_of(asked.repeats, 'time')}" if asked.repeats else ""
+    return f"{asked.source}{f' {of}' if of else ''} asked for it {cell(asked.received_at)}: {asked.decision}{why}{again}"
 
 
 def _answer(answer: "LastAnswer") -> str:

@@ -161,6 +161,8 @@ def _say(made: "Submission", size: int, host: str, *, quiet: bool) -> None:
                 f"{run.public_id} is this same request of this minute, nothing new is queued: {progress_of(run)}"
             )
         )
+    elif made.submitted.coalesced:
+        said.print(plain(f"coalesced into {run.public_id}, asked for a moment ago: {progress_of(run)}"))
     elif run.state == State.HELD:
         said.print(plain(f"{run.public_id} is held until {cell(run.until)} for {run.target}"))
     else:
@@ -181,6 +183,7 @@ def _document(made: "Submission", run: "RunRecord", task: bytes) -> dict[str, ob
     return {
         "public_id": run.public_id,
         "duplicate": made.submitted.duplicate,
+        "coalesced": made.submitted.coalesced,
         "rung": made.submitted.rung,
         "task_bytes": len(task),
         "task_kept_bytes": len(cut_task(task)),

@@ -1,0 +1,79 @@
+"""The outside of a worker process: what its flows and threads talk to."""
+
+import os
+from dataclasses import dataclass, field
+from functools import partial
+
+import structlog
+
+from pidispatch.app.breakers import breaker_rules
+from pidispatch.app.places import Addresses
+from pidispatch.app.policy import FilePolicies
+from pidispatch.app.standing import StandingTriggers
+from pidispatch.config import Settings
+from pidispatch.errors import EngineUnavailable
+from pidispatch.execute.hands import Hands
+from pidispatch.gateway.client import ControlDoors
+from pidispatch.gateway.control import NAME as CONTROL
+from pidispatch.runtime.docker import DockerBoxes
+from pidispatch.runtime.engine import Engine
+from pidispatch.runtime.image import DockerImages
+from pidispatch.runtime.jobfiles import JobFiles
+from pidispatch.runtime.workspace import open_folder
+from pidispatch.services.lifelines import Lifelines
+from pidispatch.services.notes import WorkerNotes
+from pidispatch.store.breakercount import PostgresBreakers
+from pidispatch.store.calls import PostgresTickets
+from pidispatch.store.database import Database
+from pidispatch.store.endings import PostgresEndings
+from pidispatch.store.hosts import PostgresHosts
+from pidispatch.store.losses import PostgresLosses
+from pidispatch.store.runs import PostgresRuns
+from pidispatch.upkeep.breakers import BreakerKeeper
+from pidispatch.upkeep.losses import LostLookers
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass
+class Adapters:
+    """The outside of one worker process, opened once."""
+
+    settings: Settings
+    where: Addresses
+    database: Database
+    worker: str
+    engine: Engine = field(default_factory=Engine)
+
+    @property
+    def host(self) -> str:
+        return self.settings.worker_name
+
+    def __post_init__(self) -> None:
+        self.lifelines = Lifelines(self.settings.run_dir / "workers")
+        self.hands = Hands(self.worker, self.lifelines.gone)
+        self.notes = WorkerNotes(self.lifelines)
+        self.boxes = DockerBoxes(self.engine)
+        self.images = DockerImages(self.engine)
+        self.doors = ControlDoors(self.settings.run_dir / CONTROL)
+        self.files = JobFiles(self.settings.jobs_dir)
+        self.runs = PostgresRuns(self.database)
+        self.endings = PostgresEndings(self.database)
+        self.hosts = PostgresHosts(self.database, host=self.host)
+        self.lost_lookers = LostLookers(self.notes, PostgresLosses(self.database, host=self.host))
+        self.reports = PostgresTickets(self.database, timeout=self.settings.job_timeout)
+        self.policies = FilePolicies(self.settings)
+        self.breakers = BreakerKeeper(
+            PostgresBreakers(
+                self.database, rules=breaker_rules(self.settings), actor=f"pidispatch@{self.host}"
+            )
+        )
+        self.triggers = StandingTriggers(self.settings.triggers_file)
+        self.open_folder = partial(open_folder, worker_uid=os.geteuid())
+
+    def engine_id(self) -> str | None:
+        try:
+            return self.images.engine_id()
+        except EngineUnavailable as error:
+            log.warning("engine_unreachable", problem=str(error))
+            return None
