@@ -17,7 +17,7 @@ from pidispatch.domain.triggers import (
 from pidispatch.entrypoints.cli.output import cell
 
 if TYPE_CHECKING:
-    from pidispatch.app.triggers import SlotRecord, Told
+    from pidispatch.app.triggers import BreakerRecord, SlotRecord, Told
     from pidispatch.domain.coming import Coming
 
 
@@ -104,6 +104,17 @@ def planner(told: "Told", *, readable: bool) -> str | None:
         if true
     ]
     return f"{record.host} ({', '.join(faults)})" if faults else record.host
+
+
+def failures_of(breaker: "BreakerRecord | None") -> str | None:
+    """`3 in a row: infra, held back until 2026-11-29 03:00:00Z`; None while the last run went well."""
+    if breaker is None:
+        return None
+    counted = f"{breaker.failures:,} in a row: {breaker.reason}"
+    if not breaker.is_open:
+        return counted
+    tries = f", {breaker.probe} tries" if breaker.probe else f" until {cell(breaker.probe_at)}"
+    return f"{counted}, held back{tries}"
 
 
 def slot_state(slot: "SlotRecord") -> str:
