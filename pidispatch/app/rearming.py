@@ -55,8 +55,9 @@ def rearm(settings: Settings, name: str) -> RearmedOneShot:
             found = Marking(PostgresOneShots(database), file).rearm(key, actor(settings))
         except CannotRearm as error:
             raise _refusal(error, entry, name, path) from error
+    marked_in = None if spent is None or found.unmarked else spent.marked_in
     return RearmedOneShot(
-        key, str(path), found.run, found.unmarked, _still_marked(file, path, key, spent and spent.marked_in)
+        key, str(path), found.run, found.unmarked, _still_marked(file, path, key, marked_in)
     )
 
 

@@ -68,7 +68,9 @@ def event_in(path: Path) -> Event:
 def rehearse(settings: Settings, event: Event) -> Rehearsal:
     """Raises ConfigurationRefused for a file of triggers that a worker would refuse, or where there is none."""
     if settings.triggers_file is None:
-        raise ConfigurationRefused(["PI_TRIGGERS_FILE is not set, so no event starts anything; name the file"])
+        raise ConfigurationRefused(
+            ["PI_TRIGGERS_FILE is not set, so no event starts anything; name the file"]
+        )
     triggers = read_triggers(settings)
     file, problem = str(settings.triggers_file), problem_of(event)
     if problem is not None:

@@ -43,8 +43,13 @@ def rearm(name: OneShotName, as_json: AsJson = False) -> None:
 
 def _told(found: "RearmedOneShot", name: str) -> str:
     who = f"{found.run} had used it up" if found.run is not None else "a mark alone said that it was used up"
-    mark = f"its mark was taken out of {found.file}" if found.unmarked else f"no mark was taken out of {found.file}"
-    return f"{name} is armed again: {who}; {mark}"
+    mark = (
+        f"its mark was taken out of {found.file}"
+        if found.unmarked
+        else f"no mark was taken out of {found.file}"
+    )
+    where = "again" if found.still_marked_in is None else "in the database"
+    return f"{name} is armed {where}: {who}; {mark}"
 
 
 def _way_out(found: "RearmedOneShot") -> str:

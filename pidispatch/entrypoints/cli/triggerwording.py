@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from pidispatch.app.triggers import BreakerRecord, SlotRecord, Told
     from pidispatch.domain.coming import Coming
 
+SHORT = 12  # characters of an identity that is a hash
+
 
 def starts(told: "Told") -> str | None:
     """What the entry does, or why it starts nothing; None where only the rows know it."""
@@ -34,8 +36,17 @@ def starts(told: "Told") -> str | None:
 def does(trigger: Trigger) -> str:
     """`flow tidy in /srv/site`, `/report weekly in /srv/site`, `flow fix for github`."""
     work = trigger.work
-    what = f"/{work.command}" if work.command is not None else f"flow {work.flow}"
+    what = does_in_words(work.command, work.flow)
     return f"{what} in {work.folder}" if work.kind is Kind.LOCAL else f"{what} for {work.kind}"
+
+
+def does_in_words(command: str | None, flow: str | None) -> str:
+    return f"/{command}" if command is not None else f"flow {flow}"
+
+
+def shown_id(trigger: Trigger) -> str:
+    """The id as people see it: of an entry without one, the beginning of its identity."""
+    return trigger.id if trigger.id is not None else trigger.identity[:SHORT]
 
 
 def waits_for(trigger: Trigger) -> str:
@@ -44,11 +55,11 @@ def waits_for(trigger: Trigger) -> str:
         case Cron(pattern):
             return pattern
         case LabelEvent(labels):
-            what = f"the label {_labels(labels)}"
+            what = f"the label {labels_in_words(labels)}"
         case CommentEvent(phrase):
             what = f"a comment with {phrase!r}"
         case PullRequestEvent():
-            words = [_item("pull request", trigger.on), _labels(trigger.on.labels)]
+            words = [_item("pull request", trigger.on), labels_in_words(trigger.on.labels)]
             if trigger.on.review_states:
                 words.append(f"as {' or '.join(trigger.on.review_states)}")
             what = ", ".join(word for word in words if word)
@@ -59,7 +70,7 @@ def waits_for(trigger: Trigger) -> str:
     return f"{what}{where}{used_up}"
 
 
-def _labels(labels: Labels) -> str:
+def labels_in_words(labels: Labels) -> str:
     parts = (
         " or ".join(labels.any_of),
         " and ".join(labels.all_of),
