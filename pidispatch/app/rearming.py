@@ -7,7 +7,7 @@ from pathlib import Path
 from pidispatch.app.actor import actor
 from pidispatch.app.databases import opened
 from pidispatch.app.firing import VARIABLE, require_one_file
-from pidispatch.app.triggers import LEAST, SHORT, NoSuchTrigger, read_triggers
+from pidispatch.app.triggers import LEAST, NoSuchTrigger, read_triggers
 from pidispatch.config import Settings
 from pidispatch.domain.oneshot import is_once
 from pidispatch.domain.triggers import Trigger, Triggers
@@ -67,6 +67,8 @@ def _meant(triggers: Triggers, name: str, path: Path) -> tuple[str, Trigger | No
     if len({each.identity for each in entries}) > 1:
         places = ", ".join(f"triggers[{each.index}]" for each in entries)
         raise NoSuchTrigger(f"several triggers answer to {name!r}: {places}; give each an id")
+    if not entries and not name.isprintable():
+        raise NoSuchTrigger(f"there is no trigger {name!r} in {path}")
     if not entries:
         return name, None
     entry = next((each for each in entries if is_once(each)), None)
@@ -100,7 +102,7 @@ def _refusal(error: CannotRearm, entry: Trigger | None, name: str, path: Path) -
 
 
 def _shown(entry: Trigger | None, name: str) -> str:
-    return name if entry is None else entry.id or entry.identity[:SHORT]
+    return name if entry is None else entry.shown
 
 
 def _still_marked(file: MarkedFile, path: Path, key: str, marked_in: str | None) -> str | None:

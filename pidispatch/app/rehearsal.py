@@ -11,9 +11,9 @@ from pidispatch.domain.arrival import Step, decide
 from pidispatch.domain.event import Event, problem_of
 from pidispatch.domain.files.eventfile import parse_event
 from pidispatch.domain.identity import trigger_name
-from pidispatch.domain.matching import verdicts
+from pidispatch.domain.matching import match, verdicts
 from pidispatch.domain.replicas import replica_subject
-from pidispatch.domain.verdicts import Match, Verdict
+from pidispatch.domain.verdicts import Dropped, Match, Verdict
 from pidispatch.errors import ConfigurationRefused, PidispatchError
 from pidispatch.files.reading import read
 from pidispatch.store.breakers import BreakerRecord, breakers_of
@@ -47,12 +47,15 @@ class WouldStart:
 
 @dataclass(frozen=True, slots=True)
 class Rehearsal:
-    """`problem` is the event's own, for which no entry is asked. `without_rows` says why the rows cannot be asked."""
+    """`dropped` is the word that is kept when nothing starts. With a fault of the event no entry is asked.
+
+    `without_rows` says why the rows cannot be asked.
+    """
 
     file: str
     event: Event
-    problem: str | None
     verdicts: Sequence[Verdict] = ()
+    dropped: str | None = None
     would: WouldStart | None = None
     without_rows: str | None = None
 
@@ -72,32 +75,30 @@ def rehearse(settings: Settings, event: Event) -> Rehearsal:
             ["PI_TRIGGERS_FILE is not set, so no event starts anything; name the file"]
         )
     triggers = read_triggers(settings)
-    file, problem = str(settings.triggers_file), problem_of(event)
-    if problem is not None:
-        return Rehearsal(file, event, problem)
-    told = verdicts(event, triggers)
-    match = next((each for each in told if isinstance(each, Match)), None)
-    if match is None:
-        return Rehearsal(file, event, None, told)
+    file = str(settings.triggers_file)
+    told = () if problem_of(event) is not None else verdicts(event, triggers)
+    answer = match(event, triggers)
+    if isinstance(answer, Dropped):
+        return Rehearsal(file, event, told, answer.reason)
     rows, without_rows = None, None
     try:
-        rows = _rows(settings, match)
+        rows = _rows(settings, answer)
     except PidispatchError as error:
         without_rows = str(error)
-    would = WouldStart(match, beyond(match.trigger.work), rows)
-    return Rehearsal(file, event, None, told, would, without_rows)
+    would = WouldStart(answer, beyond(answer.trigger.work), rows)
+    return Rehearsal(file, event, told, None, would, without_rows)
 
 
-def _rows(settings: Settings, match: Match) -> Rows:
-    name = trigger_name(match.trigger.identity)
+def _rows(settings: Settings, found: Match) -> Rows:
+    name = trigger_name(found.trigger.identity)
     with opened(settings) as database:
-        spent = None if match.one_shot is None else spent_by(database, match.one_shot)
-        live = live_runs(database, _subjects(match))
+        spent = None if found.one_shot is None else spent_by(database, found.one_shot)
+        live = live_runs(database, _subjects(found))
         breaker = breakers_of(database, [name]).get(name)
-    return Rows(spent, decide(match.trigger.while_running, live, None), breaker)
+    return Rows(spent, decide(found.trigger.while_running, live, None), breaker)
 
 
-def _subjects(match: Match) -> Sequence[str]:
+def _subjects(found: Match) -> Sequence[str]:
     """Replicas go on side by side, each about a subject of its own; the first one tells of all."""
-    key = match.subject().key
-    return [key if match.trigger.work.replicas is None else replica_subject(key, 1)]
+    key = found.subject().key
+    return [key if found.trigger.work.replicas is None else replica_subject(key, 1)]

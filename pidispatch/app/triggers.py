@@ -18,8 +18,7 @@ from pidispatch.store.database import Database
 from pidispatch.store.slots import ScheduleRecord, SlotRecord, latest_slots, newest_slots, schedules_of
 from pidispatch.upkeep.scheduledruns import beyond
 
-SHORT = 12  # characters of an identity that is a hash
-LEAST = 4  # of them to name an entry by
+LEAST = 4  # characters of an identity that is a hash, to name an entry by
 
 __all__ = [
     "BreakerRecord",
@@ -71,9 +70,8 @@ class Told:
 
     @property
     def shown(self) -> str:
-        """The id as people see it: of an entry without one, the beginning of its identity."""
-        given = self.trigger is None or self.trigger.id is not None
-        return self.id if given else self.id[:SHORT]
+        """The id as people see it."""
+        return self.id if self.trigger is None else self.trigger.shown
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ def parse_event(content: bytes, file: str) -> Event:
     event = Event(
         forge=forge or Kind.GITHUB,
         delivery_id=_word(entry, "delivery", "test") or "",
-        name=_word(entry, "event", route) or "",
+        name=_word(entry, "event", route or "event") or "",
         route=route or Route.ISSUE,
         action=action or "",
         item=item,

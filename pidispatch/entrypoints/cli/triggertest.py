@@ -14,7 +14,7 @@ from pidispatch.domain.verdicts import Match
 from pidispatch.entrypoints.cli.options import AsJson
 from pidispatch.entrypoints.cli.output import cell, err, out, plain, print_facts, print_json, print_table
 from pidispatch.entrypoints.cli.triggertestdocument import document_of
-from pidispatch.entrypoints.cli.triggerwording import does_in_words, shown_id
+from pidispatch.entrypoints.cli.triggerwording import does_in_words
 from pidispatch.entrypoints.cli.verdictwording import gate_name, problem_in_words, reason_in_words
 from pidispatch.entrypoints.cli.wording import breaker_in_words
 
@@ -27,17 +27,17 @@ STANDARD_INPUT = "-"
 UNKNOWN = "not known: the database cannot be asked"
 
 
-def test(
+def rehearse(
     event: Annotated[
         str, typer.Option("--event", metavar="FILE", help="One event as JSON; - reads standard input.")
     ],
     as_json: AsJson = False,
 ) -> None:
     """Show what an event would start, and at which gate each entry stops it; nothing starts."""
+    from pidispatch.app import rehearsal
     from pidispatch.app.places import read_settings
-    from pidispatch.app.rehearsal import rehearse
 
-    found = rehearse(read_settings(), _event(event))
+    found = rehearsal.rehearse(read_settings(), _event(event))
     if as_json:
         print_json(document_of(found))
     else:
@@ -80,7 +80,7 @@ def _print(found: "Rehearsal") -> None:
 
 def _row(verdict: "Verdict", found: "Rehearsal") -> Sequence[object]:
     trigger = verdict.trigger
-    name, place = shown_id(trigger), f"triggers[{trigger.index}], line {trigger.line}"
+    name, place = trigger.shown, f"triggers[{trigger.index}], line {trigger.line}"
     if not isinstance(verdict, Match):
         return name, place, gate_name(verdict), reason_in_words(verdict, found.event), verdict.reason
     by = f" by {verdict.by!r}" if verdict.by is not None else ""
@@ -92,7 +92,7 @@ def _row(verdict: "Verdict", found: "Rehearsal") -> Sequence[object]:
 def _facts(would: "WouldStart") -> "Iterator[tuple[str, object]]":
     match, work, rows = would.match, would.match.trigger.work, would.rows
     subject = match.subject()
-    yield "would start", shown_id(match.trigger)
+    yield "would start", match.trigger.shown
     yield "kind", work.kind
     yield "does", does_in_words(match.command, match.flow)
     if would.not_enforced:

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from pidispatch.app.triggers import BreakerRecord, SlotRecord, Told
     from pidispatch.domain.coming import Coming
 
-SHORT = 12  # characters of an identity that is a hash
-
 
 def starts(told: "Told") -> str | None:
     """What the entry does, or why it starts nothing; None where only the rows know it."""
@@ -42,11 +40,6 @@ def does(trigger: Trigger) -> str:
 
 def does_in_words(command: str | None, flow: str | None) -> str:
     return f"/{command}" if command is not None else f"flow {flow}"
-
-
-def shown_id(trigger: Trigger) -> str:
-    """The id as people see it: of an entry without one, the beginning of its identity."""
-    return trigger.id if trigger.id is not None else trigger.identity[:SHORT]
 
 
 def waits_for(trigger: Trigger) -> str:
