@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, assert_never
 import typer
 
 from pidispatch.domain.arrival import Became, Step
+from pidispatch.domain.event import problem_of
 from pidispatch.domain.oneshot import SPENT
 from pidispatch.domain.triggers import WaitAfter, WaitProfile
-from pidispatch.domain.verdicts import Match
+from pidispatch.domain.verdicts import UNASKED, Match
 from pidispatch.entrypoints.cli.options import AsJson
 from pidispatch.entrypoints.cli.output import cell, err, out, plain, print_facts, print_json, print_table
 from pidispatch.entrypoints.cli.triggertestdocument import document_of
@@ -58,10 +59,9 @@ def _event(file: str) -> "Event":
 
 
 def _print(found: "Rehearsal") -> None:
-    if found.problem is not None:
-        out.print(
-            f"nothing starts, and no entry is asked: {problem_in_words(found.problem)} ({found.problem})"
-        )
+    problem = problem_of(found.event)
+    if problem is not None:
+        out.print(f"nothing starts, and no entry is asked: {problem_in_words(problem)} ({problem})")
         return
     if not found.verdicts:
         out.print(plain(f"nothing starts: {found.file} has no entry"))
@@ -71,7 +71,8 @@ def _print(found: "Rehearsal") -> None:
     )
     out.print()
     if found.would is None:
-        out.print("nothing starts: no entry matches")
+        why = "whose rights decide was not said" if found.dropped == UNASKED else "no entry matches"
+        out.print(f"nothing starts: {why} ({found.dropped})")
         return
     print_facts(list(_facts(found.would)))
     if found.without_rows is not None:
@@ -84,7 +85,7 @@ def _row(verdict: "Verdict", found: "Rehearsal") -> Sequence[object]:
     if not isinstance(verdict, Match):
         return name, place, gate_name(verdict), reason_in_words(verdict, found.event), verdict.reason
     by = f" by {verdict.by!r}" if verdict.by is not None else ""
-    first = found.would is not None and found.would.match is verdict
+    first = found.would is not None and found.would.match == verdict
     told = "matches" if first else "matches too, but an entry that is asked before it does"
     return name, place, "", f"{told}: {verdict.type}{by}", None
 

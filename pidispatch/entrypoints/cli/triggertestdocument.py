@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from pidispatch.domain.event import problem_of
 from pidispatch.domain.files.triggers import entry_document
 from pidispatch.domain.verdicts import Match
 from pidispatch.entrypoints.cli.verdictwording import gate_name, problem_in_words, reason_in_words
@@ -13,11 +14,11 @@ if TYPE_CHECKING:
 
 
 def document_of(found: "Rehearsal") -> dict[str, object]:
-    problem = found.problem
+    problem = problem_of(found.event)
     return {
         "file": found.file,
-        "event_problem": problem,
-        "event_problem_in_words": None if problem is None else problem_in_words(problem),
+        "event_problem": None if problem is None else problem_in_words(problem),
+        "dropped": found.dropped,
         "entries": [_entry(each, found.event) for each in found.verdicts],
         "would_start": None if found.would is None else _would_start(found.would),
         "without_rows": found.without_rows,
