@@ -13,7 +13,7 @@ from pidispatch.domain.oneshot import is_once
 from pidispatch.domain.triggers import Trigger, Triggers
 from pidispatch.errors import CannotRearm, ConfigurationRefused, PidispatchError
 from pidispatch.files import MarkedFile
-from pidispatch.store.oneshots import PostgresOneShots
+from pidispatch.store.oneshots import PostgresOneShots, note_unmarked
 from pidispatch.store.rehearsals import spent_by
 from pidispatch.upkeep.marking import Marking
 
@@ -48,13 +48,15 @@ def rearm(settings: Settings, name: str) -> RearmedOneShot:
         raise ConfigurationRefused([f"{VARIABLE} is not set: name the file, which may hold the mark"])
     require_one_file(settings)
     key, entry = _meant(read_triggers(settings), name, path)
-    file = MarkedFile(path, host=settings.worker_name)
+    file, by = MarkedFile(path, host=settings.worker_name), actor(settings)
     with opened(settings) as database:
         spent = spent_by(database, key)
         try:
-            found = Marking(PostgresOneShots(database), file).rearm(key, actor(settings))
+            found = Marking(PostgresOneShots(database), file).rearm(key, by)
         except CannotRearm as error:
             raise _refusal(error, entry, name, path) from error
+        if found.run is None and found.unmarked:
+            note_unmarked(database, key, by)
     marked_in = None if spent is None or found.unmarked else spent.marked_in
     return RearmedOneShot(
         key, str(path), found.run, found.unmarked, _still_marked(file, path, key, marked_in)
