@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import sys
 
 import pytest
@@ -176,6 +177,36 @@ def test_a_comment_names_the_flow_and_what_is_waited_for_is_said(ask):
 
     assert "does flow merge" in lines
     assert "waits for 2026-12-01 06:00:00Z to pass and ci to say go" in lines
+
+
+def test_a_later_entry_that_matches_too_is_told_as_such(ask, files):
+    second = {
+        "id": "second",
+        "on": {"type": "label", "any": ["pi"]},
+        "run": {"kind": "github", "flow": "other"},
+    }
+    (files / "triggers.json").write_text(json.dumps({"triggers": [*ENTRIES, second]}))
+
+    lines = lines_of(ask(LABELLED))
+
+    words = "matches too, but an entry that is asked before it does: label by 'pi'"
+    assert f"second triggers[7], line 1 {words}" in lines
+    assert "would start fix" in lines
+
+
+def test_a_file_without_entries_starts_nothing(ask_without_rows, files):
+    (files / "triggers.json").write_text('{"triggers": []}')
+
+    assert ask_without_rows(LABELLED).out == f"nothing starts: {files}/triggers.json has no entry\n"
+
+
+def test_a_pipe_is_no_file(command, files):
+    os.mkfifo(files / "pipe")
+
+    said = command("triggers", "test", "--event", str(files / "pipe"))
+
+    assert said.code == 2
+    assert "pipe: is not a regular file" in said.err
 
 
 def test_a_one_shot_says_whether_it_is_used_up(ask, database):
