@@ -31,7 +31,7 @@ def entry_named(settings: Settings, name: str) -> Entry:
     """
     if settings.triggers_file is None:
         raise ConfigurationRefused([f"{VARIABLE} is not set, so there is no schedule to start"])
-    _require_one_file(settings)
+    require_one_file(settings)
     triggers = read_triggers(settings)
     entry = standing_of(triggers, host_zone=host_zone()).entries.get(name)
     if entry is None:
@@ -79,8 +79,8 @@ class ByHand:
         return self._ingest.take_in(public_id, folder, make, image=work.image, force=True)
 
 
-def _require_one_file(settings: Settings) -> None:
-    """The worker that is to run it may have been started with the other of two files."""
+def require_one_file(settings: Settings) -> None:
+    """Raises ConfigurationRefused: a worker may have been started with the other of two files."""
     other = beneath(VARIABLE)
     if other is not None and other != str(settings.triggers_file):
         problem = (

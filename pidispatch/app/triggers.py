@@ -1,7 +1,7 @@
 """Tell of the entries of the triggers file, of what they planned, and of what planned entries the file has not."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from pidispatch.app.databases import opened
@@ -9,17 +9,19 @@ from pidispatch.app.places import host_zone
 from pidispatch.app.standing import StandingTriggers
 from pidispatch.config import Settings
 from pidispatch.domain.coming import Coming, coming
+from pidispatch.domain.identity import trigger_name
 from pidispatch.domain.schedule import Timetable
 from pidispatch.domain.triggers import Cron, Trigger, Triggers
 from pidispatch.errors import ConfigurationRefused, PidispatchError
+from pidispatch.store.breakers import BreakerRecord, breakers_of
 from pidispatch.store.database import Database
 from pidispatch.store.slots import ScheduleRecord, SlotRecord, latest_slots, newest_slots, schedules_of
 from pidispatch.upkeep.scheduledruns import beyond
 
-SHORT = 12  # characters of an identity that is a hash
-LEAST = 4  # of them to name an entry by
+LEAST = 4  # characters of an identity that is a hash, to name an entry by
 
 __all__ = [
+    "BreakerRecord",
     "NoSuchTrigger",
     "NotScheduled",
     "ScheduleRecord",
@@ -46,7 +48,8 @@ class NotScheduled(PidispatchError):
 class Told:
     """An entry. `trigger` is None where the file has it not (or cannot be read), `record` where no host plans it.
 
-    `in_force`: the host that plans it does so as the entry says; None where the rows cannot be asked.
+    `in_force`: the host that plans it does so as the entry says; None where the rows cannot be asked. `breaker` is None
+    while its last run went well.
     """
 
     id: str
@@ -56,6 +59,7 @@ class Told:
     record: ScheduleRecord | None = None
     last: SlotRecord | None = None
     in_force: bool | None = None
+    breaker: BreakerRecord | None = None
 
     @property
     def not_enforced(self) -> tuple[str, ...]:
@@ -66,9 +70,8 @@ class Told:
 
     @property
     def shown(self) -> str:
-        """The id as people see it: of an entry without one, the beginning of its identity."""
-        given = self.trigger is None or self.trigger.id is not None
-        return self.id if given else self.id[:SHORT]
+        """The id as people see it."""
+        return self.id if self.trigger is None else self.trigger.shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,16 +102,13 @@ def standing(settings: Settings) -> Standing:
         triggers = read_triggers(settings)
     except ConfigurationRefused as error:
         problems = error.problems
-    records: Sequence[ScheduleRecord] = ()
-    last: Mapping[str, SlotRecord] = {}
-    without_rows = None
+    rows, without_rows = None, None
     try:
         with opened(settings) as database:
-            records, last = _rows(database, triggers)
+            rows = _rows(database, triggers)
     except PidispatchError as error:
         without_rows = str(error)
-    asked = without_rows is None
-    entries = tuple(_entries(triggers, {each.id: each for each in records}, last, asked=asked))
+    entries = tuple(_entries(triggers, rows or _Rows(), asked=rows is not None))
     file = None if settings.triggers_file is None else str(settings.triggers_file)
     return Standing(file, problems, triggers.notes, entries, without_rows)
 
@@ -147,47 +147,49 @@ def next_of(told: Told, most: int, now: datetime | None = None) -> Sequence[Comi
     return tuple(coming(told.timetable, now or datetime.now(UTC), most))
 
 
-def _rows(
-    database: Database, triggers: Triggers
-) -> tuple[Sequence[ScheduleRecord], Mapping[str, SlotRecord]]:
-    records = schedules_of(database)
-    ids = {each.id for each in records} | {
-        each.identity for each in triggers.entries if isinstance(each.on, Cron)
-    }
-    return records, newest_slots(database, sorted(ids))
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """What the database knows of the entries: schedules and last slots by id, breakers by what a run holds of it."""
+
+    records: Mapping[str, ScheduleRecord] = field(default_factory=dict)
+    last: Mapping[str, SlotRecord] = field(default_factory=dict)
+    breakers: Mapping[str, BreakerRecord] = field(default_factory=dict)
+
+    def breaker(self, identity: str) -> BreakerRecord | None:
+        return self.breakers.get(trigger_name(identity))
 
 
-def _entries(
-    triggers: Triggers,
-    records: Mapping[str, ScheduleRecord],
-    last: Mapping[str, SlotRecord],
-    *,
-    asked: bool,
-) -> Iterator[Told]:
+def _rows(database: Database, triggers: Triggers) -> _Rows:
+    records = {each.id: each for each in schedules_of(database)}
+    scheduled = {each.identity for each in triggers.entries if isinstance(each.on, Cron)} | records.keys()
+    known = scheduled | {each.identity for each in triggers.entries}
+    breakers = breakers_of(database, sorted({trigger_name(each) for each in known}))
+    return _Rows(records, newest_slots(database, sorted(scheduled)), breakers)
+
+
+def _entries(triggers: Triggers, rows: _Rows, *, asked: bool) -> Iterator[Told]:
     for trigger in triggers.entries:
         if isinstance(trigger.on, Cron):
-            yield _scheduled(trigger, trigger.on, records, last, asked=asked)
+            yield _scheduled(trigger, trigger.on, rows, asked=asked)
         else:
-            yield Told(trigger.identity, trigger, None, None)
+            yield Told(trigger.identity, trigger, None, None, breaker=rows.breaker(trigger.identity))
     known = {each.identity for each in triggers.entries}
-    for record in records.values():
+    for record in rows.records.values():
         if record.id not in known:
             timetable = Timetable(record.pattern, record.zone)
-            yield Told(record.id, None, timetable, record.next_at, record, last.get(record.id), in_force=True)
+            last, breaker = rows.last.get(record.id), rows.breaker(record.id)
+            yield Told(
+                record.id, None, timetable, record.next_at, record, last, in_force=True, breaker=breaker
+            )
 
 
-def _scheduled(
-    trigger: Trigger,
-    on: Cron,
-    records: Mapping[str, ScheduleRecord],
-    last: Mapping[str, SlotRecord],
-    *,
-    asked: bool,
-) -> Told:
-    record = records.get(trigger.identity)
+def _scheduled(trigger: Trigger, on: Cron, rows: _Rows, *, asked: bool) -> Told:
+    identity = trigger.identity
+    record = rows.records.get(identity)
     zone = on.tz or (record.zone if record is not None else host_zone())
     timetable = Timetable(on.pattern, zone)
     told = None if record is None else (record.pattern, record.zone, record.missed)
     in_force = told == (on.pattern, zone, on.missed.value) if asked else None
     next_at = record.next_at if record is not None and in_force else timetable.next(datetime.now(UTC))
-    return Told(trigger.identity, trigger, timetable, next_at, record, last.get(trigger.identity), in_force)
+    last, breaker = rows.last.get(identity), rows.breaker(identity)
+    return Told(identity, trigger, timetable, next_at, record, last, in_force, breaker)

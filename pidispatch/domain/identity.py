@@ -69,3 +69,8 @@ def folder_scope(folder: str) -> str:
 def folder_mutex(host: str, device: int, inode: int) -> str:
     """The lock of a folder by what was opened, so that links and case variants are one folder."""
     return f"inode:{host}:{device}:{inode}"
+
+
+def trigger_name(identity: str) -> str:
+    """What a run holds as the id of its trigger: text that fits its column and a terminal."""
+    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in identity)[:200]

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+SHORT = 12  # characters of an identity that is a hash
+
 
 class TriggerType(StrEnum):
     CRON = "cron"
@@ -170,6 +172,11 @@ class Trigger:
                 return TriggerType.PULL_REQUEST
             case IssueEvent():
                 return TriggerType.ISSUE
+
+    @property
+    def shown(self) -> str:
+        """The id as people see it: of an entry without one, the beginning of its identity."""
+        return self.identity if self.id is not None else self.identity[:SHORT]
 
     @property
     def identity(self) -> str:

@@ -104,6 +104,12 @@ class PostgresOneShots:
         return run
 
 
+def note_unmarked(database: Database, key: str, by: str) -> None:
+    """Audit that a mark was taken out which no row stood for. Raises DatabaseUnavailable."""
+    with database.transaction() as connection:
+        audit(connection, "rearm", key, by, {"run": None, "how": "command"})
+
+
 def _rearm(connection: Connection, key: str, run: str, by: str, *, by_hand: bool) -> None:
     connection.execute(ARCHIVE, {"key": key, "by": by})
     audit(connection, "rearm", key, by, {"run": run, "how": "command" if by_hand else "mark-deleted"})

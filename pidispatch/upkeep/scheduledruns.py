@@ -7,7 +7,7 @@ from typing import Any
 
 from pidispatch.domain.arrival import CLI, CRON, Arrival, Delivery
 from pidispatch.domain.catchup import Slot, SlotState
-from pidispatch.domain.identity import folder_mutex, folder_scope, scheduled_run_id
+from pidispatch.domain.identity import folder_mutex, folder_scope, scheduled_run_id, trigger_name
 from pidispatch.domain.run import NewRun
 from pidispatch.domain.standing import Entry
 from pidispatch.domain.subject import folder_subject
@@ -91,7 +91,7 @@ class ScheduledRuns:
             target=f"local:{_printable(folder.basename)}",
             pinned_host=self._host,
             trigger_type="cron",
-            trigger_id=_printable(entry.id, 200),
+            trigger_id=trigger_name(entry.id),
             trigger_index=trigger.index,
             flow=work.flow,
             command=work.command,
@@ -161,6 +161,6 @@ def _storable(word: str | None) -> bool:
     return word is None or not any(char == "\0" or "\ud800" <= char <= "\udfff" for char in word)
 
 
-def _printable(name: str, most: int = 120) -> str:
+def _printable(name: str) -> str:
     """A name as text that fits a column and a terminal."""
-    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in name)[:most]
+    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in name)[:120]

@@ -11,11 +11,12 @@ from pidispatch.domain.standing import standing_of
 from pidispatch.upkeep.scheduledruns import ScheduledRuns
 from tests.cli.lives import begin, end
 from tests.store.builders import a_host
+from tests.support.breaking import fail, open_one, some_breakers
 from tests.support.timed import Folders, the_schedules
 
 KEYS = [
     "id", "index", "line", "type", "on", "run", "while_running", "priority", "not_enforced", "zone", "next_at", "in_force", "schedule",
-    "last_slot",
+    "last_slot", "breaker",
 ]  # fmt: skip
 NIGHTLY = {
     "on": {"type": "cron", "id": "nightly", "pattern": "30 2 * * *", "tz": "Europe/Berlin"},
@@ -210,6 +211,28 @@ def test_the_last_slot_and_its_run_are_in_the_list(pidispatch, file):
     assert (
         "2026-05-04 02:30:00 ran repeat:nightly:1777854600000 queued" in lines_of(pidispatch("triggers"))[1]
     )
+
+
+def test_a_column_tells_of_failures_where_there_are_some(pidispatch, file, database):
+    file.write(NIGHTLY, FIX)
+    file.sync()
+    assert "failures" not in pidispatch("triggers").out
+    open_one(database)
+    fail(database, "fix")
+    some_breakers(database).count()
+
+    heading, nightly, fix = lines_of(pidispatch("triggers"))
+
+    assert heading.endswith("host failures")
+    assert "h1 3 in a row: infra, held back until 2" in nightly
+    assert fix.endswith("queue 0 1 in a row: infra")
+    found = pidispatch("triggers", "--json").document["triggers"]
+    assert [(each["breaker"]["failures"], each["breaker"]["opened_at"] is None) for each in found] == [
+        (3, False),
+        (1, True),
+    ]
+    (line,) = [line for line in lines_of(pidispatch("triggers", "show", "nightly")) if "failures" in line]
+    assert line.startswith("failures held back: trigger nightly since 2")
 
 
 def test_an_entry_is_shown_in_full_with_what_became_of_its_instants(pidispatch, file, database):

@@ -22,8 +22,10 @@ from pidispatch.entrypoints.cli import (
     settings,
     status,
     triggernext,
+    triggerrearm,
     triggers,
     triggershow,
+    triggertest,
     up,
 )
 
@@ -67,5 +69,7 @@ cli.add_typer(db.db)
 cli.add_typer(image.image)
 triggers.triggers.command()(triggershow.show)
 triggers.triggers.command("next")(triggernext.next_instants)
+triggers.triggers.command("test")(triggertest.rehearse)
+triggers.triggers.command()(triggerrearm.rearm)
 triggers.triggers.command()(closing.close)
 cli.add_typer(triggers.triggers)

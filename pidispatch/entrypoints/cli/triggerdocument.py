@@ -54,4 +54,5 @@ def document_of(told: "Told") -> dict[str, object]:
         "in_force": told.in_force,
         "schedule": told.record,
         "last_slot": told.last,
+        "breaker": told.breaker,
     }

@@ -8,7 +8,15 @@ import typer
 from pidispatch.entrypoints.cli.options import AsJson
 from pidispatch.entrypoints.cli.output import err, out, plain, print_json, print_table
 from pidispatch.entrypoints.cli.triggerdocument import about, document_of, exit_code, say_problems
-from pidispatch.entrypoints.cli.triggerwording import at_place, planner, run_of, slot_state, starts, waits_for
+from pidispatch.entrypoints.cli.triggerwording import (
+    at_place,
+    failures_of,
+    planner,
+    run_of,
+    slot_state,
+    starts,
+    waits_for,
+)
 
 if TYPE_CHECKING:
     from pidispatch.app.triggers import Standing, Told
@@ -45,22 +53,26 @@ def _print_list(found: "Standing") -> None:
     elif not found.entries:
         out.print("nothing starts by itself")
     if found.entries:
-        print_table(
-            (
-                "id",
-                "type",
-                "does",
-                "next due, or waits for",
-                "last slot",
-                "its run",
-                "while running",
-                "priority",
-                "host",
-            ),
-            [_row(each, readable=not found.problems) for each in found.entries],
-        )
+        _print_table(found)
     if found.without_rows is not None:
         err.print(plain(f"pidispatch: what was planned and did run is missing: {found.without_rows}"))
+
+
+HEADINGS = (
+    "id", "type", "does", "next due, or waits for", "last slot", "its run", "while running", "priority", "host",
+)  # fmt: skip
+
+
+def _print_table(found: "Standing") -> None:
+    """With a column for failures only where there are some."""
+    rows = [tuple(_row(each, readable=not found.problems)) for each in found.entries]
+    if any(each.breaker is not None for each in found.entries):
+        failing = [failures_of(each.breaker) for each in found.entries]
+        print_table(
+            (*HEADINGS, "failures"), [(*row, failed) for row, failed in zip(rows, failing, strict=True)]
+        )
+    else:
+        print_table(HEADINGS, rows)
 
 
 def _row(told: "Told", *, readable: bool) -> Sequence[object]:

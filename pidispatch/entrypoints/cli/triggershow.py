@@ -17,6 +17,7 @@ from pidispatch.entrypoints.cli.triggerwording import (
     starts,
     waits_for,
 )
+from pidispatch.entrypoints.cli.wording import breaker_in_words
 
 if TYPE_CHECKING:
     from pidispatch.app.triggers import SlotRecord, Told
@@ -79,6 +80,8 @@ def _print_entry(told: "Told", *, readable: bool) -> None:
             ("planned by", planner(told, readable=readable)),
             ("edited", record.changed_at if record is not None else None),
         ]
+    if told.breaker is not None:
+        facts.append(("failures", breaker_in_words(told.breaker)))
     print_facts([*facts, *_work(told)])
 
 

@@ -17,7 +17,7 @@ from pidispatch.domain.triggers import (
 from pidispatch.entrypoints.cli.output import cell
 
 if TYPE_CHECKING:
-    from pidispatch.app.triggers import SlotRecord, Told
+    from pidispatch.app.triggers import BreakerRecord, SlotRecord, Told
     from pidispatch.domain.coming import Coming
 
 
@@ -34,8 +34,12 @@ def starts(told: "Told") -> str | None:
 def does(trigger: Trigger) -> str:
     """`flow tidy in /srv/site`, `/report weekly in /srv/site`, `flow fix for github`."""
     work = trigger.work
-    what = f"/{work.command}" if work.command is not None else f"flow {work.flow}"
+    what = does_in_words(work.command, work.flow)
     return f"{what} in {work.folder}" if work.kind is Kind.LOCAL else f"{what} for {work.kind}"
+
+
+def does_in_words(command: str | None, flow: str | None) -> str:
+    return f"/{command}" if command is not None else f"flow {flow}"
 
 
 def waits_for(trigger: Trigger) -> str:
@@ -44,11 +48,11 @@ def waits_for(trigger: Trigger) -> str:
         case Cron(pattern):
             return pattern
         case LabelEvent(labels):
-            what = f"the label {_labels(labels)}"
+            what = f"the label {labels_in_words(labels)}"
         case CommentEvent(phrase):
             what = f"a comment with {phrase!r}"
         case PullRequestEvent():
-            words = [_item("pull request", trigger.on), _labels(trigger.on.labels)]
+            words = [_item("pull request", trigger.on), labels_in_words(trigger.on.labels)]
             if trigger.on.review_states:
                 words.append(f"as {' or '.join(trigger.on.review_states)}")
             what = ", ".join(word for word in words if word)
@@ -59,7 +63,7 @@ def waits_for(trigger: Trigger) -> str:
     return f"{what}{where}{used_up}"
 
 
-def _labels(labels: Labels) -> str:
+def labels_in_words(labels: Labels) -> str:
     parts = (
         " or ".join(labels.any_of),
         " and ".join(labels.all_of),
@@ -104,6 +108,17 @@ def planner(told: "Told", *, readable: bool) -> str | None:
         if true
     ]
     return f"{record.host} ({', '.join(faults)})" if faults else record.host
+
+
+def failures_of(breaker: "BreakerRecord | None") -> str | None:
+    """`3 in a row: infra, held back until 2026-11-29 03:00:00Z`; None while the last run went well."""
+    if breaker is None:
+        return None
+    counted = f"{breaker.failures:,} in a row: {breaker.reason}"
+    if not breaker.is_open:
+        return counted
+    tries = f", {breaker.probe} tries" if breaker.probe else f" until {cell(breaker.probe_at)}"
+    return f"{counted}, held back{tries}"
 
 
 def slot_state(slot: "SlotRecord") -> str:
