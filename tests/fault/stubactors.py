@@ -3,12 +3,12 @@
 Redis, Postgres, the gateway and the files are real.
 """
 
-from pidispatch.app import worker
+from pidispatch.app import adapters, worker
 from tests.fault.stubs import NoHelpers, stub_boxes
 from tests.flows.site import FakeImages
 
-worker.DockerBoxes = stub_boxes
-worker.DockerImages = lambda engine: FakeImages()
+adapters.DockerBoxes = stub_boxes
+adapters.DockerImages = lambda engine: FakeImages()
 worker.DockerGitBox = NoHelpers
 
 from pidispatch.actors import app, broker  # noqa: E402, F401 - after the names have been replaced

@@ -181,9 +181,8 @@ HOSTILE = f"""
 """
 
 
-@pytest.fixture
-def hostile(repository):
-    """(the repository, its commit): whatever git can be told to run, it is told to run."""
+def turn_hostile(repository):
+    """Commit what there is; then, whatever git can be told to run, it is told to run. No git on the host after this."""
     repository.write(".gitattributes", b"*.txt filter=evil diff=evil\n")
     head = repository.commit()
     hook = f"#!/bin/sh\n{MARKER}\n".encode()
@@ -194,6 +193,13 @@ def hostile(repository):
         config.write(HOSTILE)
     repository.write(".git/evil-config", f'[core]\n fsmonitor = "{MARKER}"\n'.encode())
     repository.write("hello.txt", b"HELLO\n")
+    return head
+
+
+@pytest.fixture
+def hostile(repository):
+    """The repository, and its commit."""
+    head = turn_hostile(repository)
     return repository, head
 
 
@@ -386,14 +392,12 @@ def test_a_replacement_vouches_for_nothing(repository, skills, what):
     assert skills(repository, commit, "review") == {"review": DENY}
 
 
-def test_a_hostile_configuration_runs_nothing_when_a_skill_is_read(hostile, skills):
-    repository, _ = hostile
+def test_a_hostile_configuration_runs_nothing_when_a_skill_is_read(repository, skills):
     a_skill(repository, "review", ALLOW)
-    repository.git("update-index", "--add", ".pi/skills/review/SKILL.md")
-    tree = repository.git("write-tree")
-    commit = repository.git("commit-tree", tree, "-m", "x")
+    commit = turn_hostile(repository)
 
     assert skills(repository, commit, "review") == {"review": ALLOW}
+    assert not os.path.lexists("/tmp/marker")
 
 
 @pytest.mark.parametrize("commit", ["HEAD", "main", "", "0" * 39, "--help", "0" * 40 + "^"])
