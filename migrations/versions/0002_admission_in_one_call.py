@@ -12,6 +12,7 @@ down_revision = "0001"
 branch_labels = None
 depends_on = None
 
+CONTAINER = ("container_name", "container_id")
 UPDATED_OFTEN = {"runs": 85, "scopes": 50, "spend_windows": 50, "hosts": 50}
 
 # Each statement inside has a snapshot of its own, so each sees what was true after the lock before it was had.
@@ -44,7 +45,7 @@ DECLARE
   today date := (now() AT TIME ZONE 'UTC')::date;
 BEGIN
   -- The run first; without it no scope is waited for. Others hold it for no longer than a look takes.
-  SELECT EXISTS (SELECT 1 FROM reservations v WHERE v.run_id = r.id AND v.state = 'held') INTO paid
+  SELECT r.attempt > 0 AND EXISTS (SELECT 1 FROM reservations v WHERE v.run_id = r.id AND v.state = 'held') INTO paid
     FROM runs r WHERE r.id = the_run AND r.epoch = (asked->'epoch')::integer AND r.state IN ('queued', 'deferred')
     FOR NO KEY UPDATE OF r;
   mine := FOUND;
@@ -169,6 +170,17 @@ def upgrade() -> None:
             comment="When a worker took a look at it, to admit it; the others pass it over for a moment",
         ),
     )
+    # What every admission had to write into indexes for nothing.
+    op.drop_index("runs_due", table_name="runs")
+    for column in CONTAINER:
+        op.drop_constraint(f"run_attempts_{column}_key", "run_attempts", type_="unique")
+        op.create_index(
+            f"run_attempts_{column}",
+            "run_attempts",
+            [column],
+            unique=True,
+            postgresql_where=sa.text(f"{column} IS NOT NULL"),
+        )
     # Rows that change at every admission get room in their page, so that no index is touched.
     for table, percent in UPDATED_OFTEN.items():
         op.execute(f"ALTER TABLE {table} SET (fillfactor = {percent})")
@@ -178,5 +190,9 @@ def upgrade() -> None:
 def downgrade() -> None:
     for table in UPDATED_OFTEN:
         op.execute(f"ALTER TABLE {table} RESET (fillfactor)")
+    for column in CONTAINER:
+        op.drop_index(f"run_attempts_{column}", table_name="run_attempts")
+        op.create_unique_constraint(f"run_attempts_{column}_key", "run_attempts", [column])
+    op.create_index("runs_due", "runs", ["queued_at", "id"], postgresql_where=sa.text("state = 'queued'"))
     op.drop_column("runs", "looked_at")
     op.execute("DROP FUNCTION admission_take")

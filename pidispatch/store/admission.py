@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from psycopg.types.json import Jsonb
 from sqlalchemy import Connection
@@ -29,6 +29,21 @@ from pidispatch.store.oneshots import spend
 from pidispatch.store.pipeline import COMMIT, Asked, alone, together
 
 
+class Took(NamedTuple):
+    """What `admission_take` answers."""
+
+    mine: bool
+    paid: bool | None
+    known: int | None
+    stop: str | None
+    stopped_by: str | None
+    stop_limit: int | None
+    seen: Facts | None
+    used: list[int] | None
+    new_attempt: int | None
+    new_epoch: int | None
+
+
 class PostgresAdmissions:
     """Implements `ports.Admissions`. Lock order: run, scopes by key, host, windows, one-shot."""
 
@@ -46,7 +61,7 @@ class PostgresAdmissions:
         """One round trip when nothing stops the run; what does is decided with every lock held, in three more."""
         if run.one_shot is not None:
             return self._admit_once(run, ready)
-        (took,) = alone(self._database, *self._take(run, ready, claims=True))
+        took = Took(*alone(self._database, *self._take(run, ready, claims=True))[0])
         if took.stop == "unknown":  # locks are taken in their order only, so a scope's row is made before
             self._add_scopes(run, ready)
         elif (answer := _plain(run, took)) is not None:

@@ -132,7 +132,6 @@ class Run(Base):
             unique=True,
             postgresql_where=text(f"mutex IS NOT NULL AND state IN ({OCCUPYING_SQL})"),
         ),
-        Index("runs_due", "queued_at", "id", postgresql_where=text("state = 'queued'")),
         Index("runs_wake", "not_before", postgresql_where=text("state IN ('deferred', 'held')")),
         Index(
             "runs_scope_waiters",
@@ -376,6 +375,18 @@ class RunAttempt(Base):
             one_of("outcome", ("completed", "policy", "failed", "lost", "never-started")),
             name="run_attempts_outcome",
         ),
+        Index(
+            "run_attempts_container_name",
+            "container_name",
+            unique=True,
+            postgresql_where=text("container_name IS NOT NULL"),
+        ),
+        Index(
+            "run_attempts_container_id",
+            "container_id",
+            unique=True,
+            postgresql_where=text("container_id IS NOT NULL"),
+        ),
         {"comment": "One attempt of a run; allocated at admission, before its container exists"},
     )
 
@@ -387,10 +398,8 @@ class RunAttempt(Base):
     )
     host: Mapped[str] = mapped_column(comment="Where its box was made")
     engine_id: Mapped[str | None] = mapped_column(comment="The Docker engine's own id")
-    container_name: Mapped[str | None] = mapped_column(
-        unique=True, comment="pi-job-<installation>-<run>-<attempt>"
-    )
-    container_id: Mapped[str | None] = mapped_column(unique=True, comment="The engine's id of its container")
+    container_name: Mapped[str | None] = mapped_column(comment="pi-job-<installation>-<run>-<attempt>")
+    container_id: Mapped[str | None] = mapped_column(comment="The engine's id of its container")
     image_id: Mapped[str | None] = mapped_column(comment="The engine's id of its image")
     commit_before: Mapped[str | None] = mapped_column(comment="The folder's commit before its agent started")
     admitted_at: Mapped[datetime] = _now("When it was admitted")

@@ -17,12 +17,12 @@ _DIALECT = PGDialect_psycopg()  # type: ignore[no-untyped-call]
 
 
 def alone(database: Database, statement: TextClause, values: Mapping[str, Any]) -> list[Any]:
-    """The rows of one statement that is a whole transaction, and a single round trip.
+    """The rows of one statement that is a whole transaction, and a single round trip; as plain tuples.
 
     Raises DatabaseUnavailable, DatabaseRefused.
     """
     with database.driver() as driver:
-        return driver.cursor(row_factory=namedtuple_row).execute(_sql(statement), values).fetchall()
+        return driver.execute(_sql(statement), values).fetchall()
 
 
 def together(connection: Connection, *asked: Asked) -> list[list[Any]]:

@@ -1,18 +1,21 @@
 """Say in SQL which runs may start on a host now: one text for the choice and for the bells."""
 
+from pidispatch.store.models import OCCUPYING_SQL
+
 # A run deferred for its scope may start as soon as the scope has room; one deferred for a time, when that has come.
-# Scopes are looked up run by run: joined, all scopes would be read for a handful of waiters.
-STARTABLE = """
+# Scopes are looked up run by run: joined, all scopes would be read for a handful of waiters. Which folders are taken is
+# asked once: they are as many as the runs at work.
+STARTABLE = f"""
 FROM runs r
 JOIN LATERAL (SELECT last_started_at, paused_at, occupied, "limit" FROM scopes WHERE key = r.scope OFFSET 0) s ON true
 WHERE (r.pinned_host IS NULL OR r.pinned_host = :host)
   AND r.state IN ('queued', 'deferred')
   AND (r.not_before IS NULL OR r.not_before <= now())
   AND s.paused_at IS NULL AND (s."limit" IS NULL OR s.occupied < s."limit")
-  AND CASE WHEN r.mutex IS NULL THEN true
-           ELSE coalesce((SELECT m.occupied = 0 FROM scopes m WHERE m.key = r.mutex), true) END
+  AND (r.mutex IS NULL OR r.mutex NOT IN (
+        SELECT o.mutex FROM runs o WHERE o.state IN ({OCCUPYING_SQL}) AND o.mutex IS NOT NULL))
   AND CASE WHEN r.project IS NULL THEN true
            ELSE coalesce((SELECT j.paused_at IS NULL AND (j."limit" IS NULL OR j.occupied < j."limit")
                           FROM scopes j WHERE j.key = 'project:' || r.project), true) END
   AND NOT EXISTS (SELECT 1 FROM scopes g WHERE g.key = '*' AND g.paused_at IS NOT NULL)
-"""
+"""  # noqa: S608 - fixed words

@@ -25,7 +25,7 @@ def test_what_was_sent_together_is_committed_at_the_end(database):
 
 
 def test_a_statement_alone_is_committed(database):
-    assert alone(database, ADDED, {"key": "folder:a"})[0].key == "folder:a"
+    assert alone(database, ADDED, {"key": "folder:a"}) == [("folder:a",)]
 
     assert value(database, COUNT) == 1
 
@@ -69,7 +69,7 @@ def test_a_lost_connection_is_said_in_our_words_and_not_used_again(database_url,
     with pytest.raises(DatabaseUnavailable):
         broken(database)
 
-    assert alone(database, text(COUNT), {})[0].count == 0
+    assert alone(database, text(COUNT), {}) == [(0,)]
     with database.transaction() as connection:
         assert together(connection, (text(COUNT), {}))[0][0].count == 0
     database.close()
