@@ -46,13 +46,14 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A delivery that matched: the subject it is for, and the run that it would start."""
+    """A delivery that matched: the subject it is for, and the run that it would start, or `replicas` of it side by side."""
 
     delivery: Delivery
     subject: RunSubject
     run: NewRun
     while_running: WhileRunning = WhileRunning.QUEUE
     window: float = WINDOW
+    replicas: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +68,16 @@ class There:
 
 @dataclass(frozen=True, slots=True)
 class Arrived:
-    """`run` is the run that answers for it, None where none does; `behind` the one that this run waits for."""
+    """`run` is the run that answers for it, None where none does; `behind` the one that this run waits for.
+
+    `why` is the word of what held it back, where no run did.
+    """
 
     kind: Became
     run_id: int | None = None
     run: str | None = None
     behind: str | None = None
+    why: str | None = None
 
     def __str__(self) -> str:
         match self.kind:
@@ -83,7 +88,7 @@ class Arrived:
             case Became.QUEUED:
                 return f"queued {self.run} behind {self.behind}"
             case Became.SKIPPED:
-                return f"skipped: {self.run} is there"
+                return f"skipped: {self.why or f'{self.run} is there'}"
             case Became.SUPERSEDING:
                 return f"queued {self.run}, which supersedes {self.behind}"
             case Became.DUPLICATE:

@@ -2,17 +2,22 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, text
 
 from pidispatch.domain.arrival import PEOPLE, Arrival, Arrived, Became, Delivery, Step, There, decide
+from pidispatch.domain.breaker import HELD_BACK
 from pidispatch.domain.outcome import SUPERSEDED
+from pidispatch.domain.replicas import replica_subject, replicas_of
 from pidispatch.domain.run import NewRun
+from pidispatch.domain.subject import SUBJECT
 from pidispatch.domain.triggers import WhileRunning
 from pidispatch.store.cancelling import end_waiting
 from pidispatch.store.database import Database
 from pidispatch.store.pipeline import COMMIT, Asked, together
+from pidispatch.store.probes import Probes
 from pidispatch.store.runs import REQUEST_STOP
 from pidispatch.store.submissions import add_run
 
@@ -43,15 +48,16 @@ ANSWERED = text("""
 SELECT d.run_id, r.public_id FROM deliveries d LEFT JOIN runs r ON r.id = d.run_id
 WHERE d.source = :source AND d.delivery_id = :delivery_id AND d.decision <> 'dropped'
 """)
+# Of replicas the first speaks for all.
 LIVE = text("""
 SELECT r.id, r.public_id, r.state IN ('queued', 'deferred', 'held') AND r.started_at IS NULL AS waits,
        r.stop_reason IS NOT NULL AS stops
-FROM runs r WHERE r.subject = :subject AND r.ended_at IS NULL ORDER BY r.id FOR NO KEY UPDATE
+FROM runs r WHERE r.subject IN (:subject, :subject || '\\:r1') AND r.ended_at IS NULL ORDER BY r.id FOR NO KEY UPDATE
 """)
 # A run that is made up for was due long ago: nobody tells of it now.
 TOLD = text("""
 SELECT r.id, r.public_id, r.state IN ('queued', 'deferred', 'held') AND r.started_at IS NULL AS waits, false AS stops
-FROM runs r WHERE r.subject = :subject AND r.created_at > clock_timestamp() - make_interval(secs => :window)
+FROM runs r WHERE r.subject IN (:subject, :subject || '\\:r1') AND r.created_at > clock_timestamp() - make_interval(secs => :window)
   AND (r.ended_at IS NULL OR NOT :asked_by_a_person) AND r.cause IS DISTINCT FROM 'catch-up'
   AND NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.run_id = r.id AND d.source = :source)
 ORDER BY r.id DESC LIMIT 1
@@ -70,11 +76,19 @@ WHERE id = :run AND one_shot IS NULL AND NOT EXISTS (SELECT 1 FROM one_shots o W
 WAIT_BEHIND = text("""
 UPDATE runs SET state = 'deferred', cause = 'scope', blocked_by = :blocker, epoch = epoch + 1 WHERE id = :run
 """)
+# Of a run that was found in LIVE, it and its replicas, which were made with it.
+ALL_OF = text("""
+SELECT r.id FROM runs r JOIN runs first ON first.id = :run
+WHERE r.ended_at IS NULL AND (r.id = first.id OR first.replicas IS NOT NULL AND r.subject IN (:second, :third)
+      AND r.created_at = first.created_at)
+ORDER BY r.id FOR NO KEY UPDATE OF r
+""")
+NOW = text("SELECT now()")
 BY_PUBLIC_ID = text("SELECT id FROM runs WHERE public_id = :public_id")
 
 
 class PostgresArrivals:
-    """Implements `ports.Arrivals`. Lock order: subject, delivery, runs by id, scopes, windows."""
+    """Implements `ports.Arrivals`. Lock order: subject, delivery, runs by id, breaker, scopes, windows."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -90,12 +104,14 @@ class PostgresArrivals:
             delivery, seen, live, told = _look(connection, arrival)
             if delivery.decision not in {"arriving", Became.DROPPED}:
                 return Arrived(Became.DUPLICATE, delivery.run_id, delivery.public_id)
+            reason: str | None
             if seen:
                 kind = Became.DUPLICATE if seen[0].same_body else Became.COALESCED
                 arrived = Arrived(kind, seen[0].run_id, seen[0].public_id)
                 reason = "same-body" if seen[0].same_body else "same-occurrence"
             else:
-                arrived, reason = _act(connection, arrival, decide(arrival.while_running, live, told)), None
+                arrived = _act(connection, arrival, decide(arrival.while_running, live, told))
+                reason = arrived.why
             _answer(connection, delivery.id, arrived, reason)
             return arrived
 
@@ -145,7 +161,7 @@ def _act(connection: Connection, arrival: Arrival, step: Step) -> Arrived:
     match step.kind:
         case Became.COALESCED:
             if at.waits and _has_news(arrival):
-                together(connection, *_renewed(arrival.run, at.run_id))
+                _renew(connection, arrival, at.run_id)
             return Arrived(Became.COALESCED, at.run_id, at.public_id)
         case Became.QUEUED:
             return _start(connection, arrival, at, Became.QUEUED)
@@ -160,37 +176,67 @@ def _has_news(arrival: Arrival) -> bool:
     return arrival.run.kind != "local"
 
 
-def _renewed(run: NewRun, run_id: int) -> list[Asked]:
+def _renew(connection: Connection, arrival: Arrival, run_id: int) -> None:
+    run = arrival.run
     content = {"task": run.task, "task_bytes": run.task_bytes, "title": run.title, "body": run.body}
-    renewal: list[Asked] = [(RENEW, {**content, "event": run.event, "run": run_id})]
-    if run.one_shot is not None:
-        renewal.append((SPENDS, {"run": run_id, "one_shot": run.one_shot}))
-    return renewal
+    for each in _all_of(connection, arrival, run_id):
+        renewal: list[Asked] = [(RENEW, {**content, "event": run.event, "run": each})]
+        if run.one_shot is not None:
+            renewal.append((SPENDS, {"run": each, "one_shot": run.one_shot}))
+        together(connection, *renewal)
+
+
+def _all_of(connection: Connection, arrival: Arrival, run_id: int) -> Sequence[int]:
+    second, third = (replica_subject(arrival.subject.key, number) for number in (2, 3))
+    asked = {"run": run_id, "second": second, "third": third}
+    return [row.id for row in connection.execute(ALL_OF, asked)]
 
 
 def _start(connection: Connection, arrival: Arrival, behind: There | None, kind: Became) -> Arrived:
-    """A run of a folder has the folder's lock; any other has its subject's, unless it may go on beside another."""
-    run = replace(arrival.run, subject=arrival.subject.key)
-    if run.mutex is None and arrival.while_running is not WhileRunning.PARALLEL:
-        run = replace(run, mutex=arrival.subject.mutex)
-    run_id = add_run(connection, run)
-    if run_id is None:
-        there: int = connection.execute(BY_PUBLIC_ID, {"public_id": run.public_id}).scalar_one()
-        return Arrived(Became.DUPLICATE, there, run.public_id)
+    """All replicas or none; where a breaker lets one through as its probe, that one alone."""
+    probes = _probes(connection, arrival)
+    asked = replicas_of(replace(arrival.run, subject=arrival.subject.key), arrival.replicas)
+    runs = [run for run in asked if probes.lets(run)]
+    if not runs:
+        return Arrived(Became.SKIPPED, why=HELD_BACK)
+    made = [add_run(connection, _with_lock(run, arrival)) for run in runs]
+    probes.write()
+    first = runs[0].public_id
+    if made[0] is None:
+        there: int = connection.execute(BY_PUBLIC_ID, {"public_id": first}).scalar_one()
+        return Arrived(Became.DUPLICATE, there, first)
     if behind is None:
-        return Arrived(kind, run_id, run.public_id)
-    connection.execute(WAIT_BEHIND, {"run": run_id, "blocker": behind.run_id})
-    return Arrived(kind, run_id, run.public_id, behind.public_id)
+        return Arrived(kind, made[0], first)
+    for run_id in made:
+        connection.execute(WAIT_BEHIND, {"run": run_id, "blocker": behind.run_id})
+    return Arrived(kind, made[0], first, behind.public_id)
+
+
+def _with_lock(run: NewRun, arrival: Arrival) -> NewRun:
+    """A run of a folder has the folder's lock; any other has its subject's, unless it may go on beside another."""
+    if run.mutex is not None or run.subject is None or arrival.while_running is WhileRunning.PARALLEL:
+        return run
+    return replace(run, mutex=SUBJECT + run.subject)
+
+
+def _probes(connection: Connection, arrival: Arrival) -> Probes:
+    """A person is not held back: who asks by hand knows of the failures, or wants to see."""
+    trigger = None if arrival.delivery.source in PEOPLE else arrival.run.trigger_id
+    now: datetime = connection.execute(NOW).scalar_one()
+    return Probes(connection, set() if trigger is None else {trigger}, now)
 
 
 def _supersede(connection: Connection, arrival: Arrival, step: Step, old: There) -> Arrived:
     """The new run first: what the old one held in a window is closed last."""
     if step.joins is None:
         new = _start(connection, arrival, old, Became.SUPERSEDING)
+        if new.kind is Became.SKIPPED:
+            return new
     else:
-        together(connection, *_renewed(arrival.run, step.joins.run_id))
+        _renew(connection, arrival, step.joins.run_id)
         new = Arrived(Became.SUPERSEDING, step.joins.run_id, step.joins.public_id, old.public_id)
-    asked = connection.execute(REQUEST_STOP, {"id": old.run_id, "reason": SUPERSEDED})
-    if asked.rowcount == 0:  # it holds no slot: it was to be tried again later
-        end_waiting(connection, old.run_id, SUPERSEDED)
+    for run_id in _all_of(connection, arrival, old.run_id):
+        asked = connection.execute(REQUEST_STOP, {"id": run_id, "reason": SUPERSEDED})
+        if asked.rowcount == 0:  # it holds no slot: it was to be tried again later
+            end_waiting(connection, run_id, SUPERSEDED)
     return new

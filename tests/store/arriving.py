@@ -27,6 +27,7 @@ def an_arrival(
     one_shot: str | None = None,
     delivery_id: str | None = None,
     window: float = 60.0,
+    replicas: int | None = None,
     **more: object,
 ) -> Arrival:
     delivery = a_delivery(source, delivery_id=delivery_id, **more)
@@ -49,7 +50,7 @@ def an_arrival(
         flow="fix",
         one_shot=one_shot,
     )
-    return Arrival(delivery, subject, run, policy, window)
+    return Arrival(delivery, subject, run, policy, window, replicas)
 
 
 def a_folder_arrival(source: str, *, task: bytes = b"work", **more: object) -> Arrival:

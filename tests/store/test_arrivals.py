@@ -17,6 +17,7 @@ from pidispatch.store.endings import PostgresEndings
 from pidispatch.store.runs import PostgresRuns
 from tests.store.arriving import ISSUE, a_delivery, a_folder_arrival, an_arrival
 from tests.store.builders import a_host, assert_ledger_is_exact, row, try_next, value
+from tests.support.breaking import open_one
 
 QUEUE, SKIP, SUPERSEDE, PARALLEL = WhileRunning
 CONTAINER = "c0ffee" * 10
@@ -375,3 +376,103 @@ def test_a_run_of_the_same_name_answers_for_a_second_request(database, arrivals)
     arrived = arrivals.arrive(replace(second, run=replace(second.run, public_id=first.run)))
 
     assert (arrived.kind, arrived.run_id) == (Became.DUPLICATE, first.run_id)
+
+
+def test_an_event_of_a_trigger_that_is_held_back_starts_nothing_and_says_so(database, arrivals):
+    open_one(database, "t1")
+
+    held = arrivals.arrive(an_arrival())
+
+    assert (held.kind, held.run, str(held)) == (Became.SKIPPED, None, "skipped: breaker-open")
+    assert row(database, "SELECT decision, reason, run_id FROM deliveries") == {
+        "decision": "skipped",
+        "reason": "breaker-open",
+        "run_id": None,
+    }
+
+
+def test_one_event_in_a_back_off_is_the_probe(database, arrivals):
+    open_one(database, "t1")
+    with database.transaction() as connection:
+        connection.execute(text("UPDATE breakers SET probe_at = now() - interval '1 second'"))
+
+    other = RunSubject("github:acme/web", "#8", "fix")
+    kinds = [arrivals.arrive(an_arrival(subject=subject)).kind for subject in (ISSUE, other)]
+
+    assert kinds == [Became.STARTED, Became.SKIPPED]
+    assert value(database, "SELECT count(*) FROM breakers b JOIN runs r ON r.public_id = b.probe") == 1
+
+
+def test_what_is_held_back_stops_nothing_that_it_would_supersede(database, arrivals):
+    arrivals.arrive(an_arrival())
+    age(database, goes(database).public_id)
+    open_one(database, "t1")
+
+    assert arrivals.arrive(an_arrival(policy=SUPERSEDE)).kind is Became.SKIPPED
+    assert value(database, "SELECT count(*) FROM runs WHERE stop_reason IS NOT NULL") == 0
+
+
+def test_a_person_is_not_held_back(database, arrivals):
+    open_one(database, "t1")
+
+    assert arrivals.arrive(an_arrival("cli")).kind is Became.STARTED
+
+
+def replicas(database):
+    with database.transaction() as connection:
+        found = connection.execute(
+            text(
+                "SELECT r.replica, r.replicas, r.subject, r.mutex, r.stop_reason, p.body FROM runs r"
+                " JOIN run_payloads p ON p.run_id = r.id WHERE r.replica IS NOT NULL ORDER BY r.replica"
+            )
+        )
+        return found.all()
+
+
+def test_an_event_with_replicas_starts_all_of_them_and_again_none(database, arrivals):
+    arrival = an_arrival(replicas=3)
+
+    first = arrivals.arrive(arrival)
+    again = arrivals.arrive(arrival)
+
+    assert (first.kind, first.run) == (Became.STARTED, f"{arrival.run.public_id}-r1")
+    assert (again.kind, again.run) == (Became.DUPLICATE, first.run)
+    key = arrival.subject.key
+    assert [(each.replica, each.replicas, each.subject, each.mutex) for each in replicas(database)] == [
+        (number, 3, f"{key}:r{number}", f"subject:{key}:r{number}") for number in (1, 2, 3)
+    ]
+
+
+def test_a_second_event_renews_every_replica_that_waits(database, arrivals):
+    first = arrivals.arrive(an_arrival(replicas=2))
+
+    second = arrivals.arrive(an_arrival(replicas=2, body=b"newer"))
+
+    assert (second.kind, second.run) == (Became.COALESCED, first.run)
+    assert [bytes(each.body) for each in replicas(database)] == [b"newer", b"newer"]
+
+
+def test_to_supersede_stops_every_replica(database, arrivals):
+    old = arrivals.arrive(an_arrival(replicas=2))
+    with database.transaction() as connection:  # each has a clone of its own in use
+        connection.execute(
+            text(
+                "UPDATE runs SET state = 'running', host = 'h1', attempt = 1, started_at = now(),"
+                " created_at = now() - interval '1 hour'"
+            )
+        )
+
+    new = arrivals.arrive(an_arrival(policy=SUPERSEDE, replicas=2))
+
+    assert (new.kind, new.behind) == (Became.SUPERSEDING, old.run)
+    stopped = [each.stop_reason for each in replicas(database)]
+    assert sorted(map(str, stopped)) == ["None", "None", "superseded", "superseded"]
+
+
+def test_of_replicas_one_is_the_probe_of_a_breaker(database, arrivals):
+    open_one(database, "t1")
+    with database.transaction() as connection:
+        connection.execute(text("UPDATE breakers SET probe_at = now() - interval '1 second'"))
+
+    assert arrivals.arrive(an_arrival(replicas=3)).kind is Became.STARTED
+    assert [each.replica for each in replicas(database)] == [1]
