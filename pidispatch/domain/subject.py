@@ -37,14 +37,13 @@ def forge_subject(
     lane: str,
     *,
     closed: bool = False,
-    replica: int | None = None,
 ) -> RunSubject:
-    """What is done on a close is another matter than the same flow before it, and each replica is one of its own.
+    """What is done on a close is another matter than the same flow before it.
 
     Forges spell a repository's name as people do, but hold two spellings for one.
     """
     apart = item is Item.PULL_REQUEST and forge in _MERGE_REQUESTS_APART
-    words = f"{'closed:' if closed else ''}{lane}{'' if replica is None else f':r{replica}'}"
+    words = f"{'closed:' if closed else ''}{lane}"
     return RunSubject(f"{forge}:{repo.lower()}", f"{'!' if apart else '#'}{number}", words)
 
 

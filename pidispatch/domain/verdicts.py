@@ -58,11 +58,9 @@ class Match:
         once = isinstance(on, IssueEvent | PullRequestEvent) and on.once
         return self.trigger.identity if once else None
 
-    def subject(self, replica: int | None = None) -> RunSubject:
+    def subject(self) -> RunSubject:
         forge = self.trigger.work.kind
-        return forge_subject(
-            forge, self.repo, self.number, self.item, self.lane, closed=self.closed, replica=replica
-        )
+        return forge_subject(forge, self.repo, self.number, self.item, self.lane, closed=self.closed)
 
 
 Verdict = Match | Stopped

@@ -31,14 +31,12 @@ def test_where_they_are_counted_apart_they_are_two(forge):
     assert pull(forge).key != issue(forge).key
 
 
-def test_forge_number_close_replica_and_lane_set_subjects_apart():
+def test_forge_number_close_and_lane_set_subjects_apart():
     every = [
         issue(Kind.GITHUB),
         issue(Kind.FORGEJO),
         issue(Kind.GITHUB, 6),
         issue(Kind.GITHUB, closed=True),
-        issue(Kind.GITHUB, replica=1),
-        issue(Kind.GITHUB, replica=2),
         forge_subject(Kind.GITHUB, "acme/web", 5, Item.ISSUE, "cmd:fix"),
         forge_subject(Kind.GITHUB, "acme/api", 5, Item.ISSUE, "fix"),
         RunSubject("github:acme/web#5", "", "fix"),
