@@ -91,6 +91,7 @@ class ScriptedProvider:
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
+    request_queue_size = 128  # by default a sixth call at the same moment may be hung up on
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         # Clients end their kept connections with a reset; nothing is wrong.
