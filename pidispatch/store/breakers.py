@@ -69,12 +69,6 @@ def breaker_of_run(database: Database, run_id: int) -> BreakerRecord | None:
         return None if row is None else BreakerRecord(*row)
 
 
-def open_breakers(database: Database) -> Sequence[BreakerRecord]:
-    """Those that hold their trigger back now, the longest open first. Raises DatabaseUnavailable."""
-    with database.transaction() as connection:
-        return read_open(connection)
-
-
 def read_open(connection: Connection) -> Sequence[BreakerRecord]:
     return [BreakerRecord(*row) for row in connection.execute(OPEN)]
 

@@ -5,7 +5,6 @@ from typing import Any
 from sqlalchemy import Connection, text
 
 from pidispatch.domain.run import NewRun, State
-from pidispatch.store.database import Database
 from pidispatch.store.waits import add_wait
 
 ADD_SCOPE = text('INSERT INTO scopes (key, "limit") VALUES (:key, :limit) ON CONFLICT (key) DO NOTHING')
@@ -22,17 +21,6 @@ ADD_PAYLOAD = text("""
 INSERT INTO run_payloads (run_id, folder, folder_given, task, task_bytes, title, body, event)
 VALUES (:run, :folder, :folder_given, :task, :task_bytes, :title, :body, :event)
 """)
-
-
-class PostgresSubmissions:
-    """Runs that are about nothing that others ask for."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    def submit(self, run: NewRun) -> int | None:
-        with self._database.transaction() as connection:
-            return add_run(connection, run)
 
 
 def add_run(connection: Connection, run: NewRun) -> int | None:

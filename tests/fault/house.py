@@ -28,11 +28,11 @@ from pidispatch.services.program import Program
 from pidispatch.services.valkey import EmbeddedValkey
 from pidispatch.store import schema
 from pidispatch.store.database import Database
-from pidispatch.store.submissions import PostgresSubmissions
 from tests.fault.clock import Clock
 from tests.fault.engine import Engine
 from tests.fault.failpoints import VARIABLE as FAILPOINTS
 from tests.fault.pace import Pace
+from tests.support.submitting import submit as submit_run
 
 ROOT = Path(__file__).parents[2]
 OWNER = 12345 if os.geteuid() == 0 else os.geteuid()
@@ -201,7 +201,8 @@ class House:
         folder.mkdir(parents=True)
         os.chown(folder, OWNER, OWNER)
         found = folder.stat()
-        run_id = PostgresSubmissions(self.database).submit(
+        run_id = submit_run(
+            self.database,
             NewRun(
                 public_id=f"{self.host}-{name}",
                 folder=str(folder).encode(),
@@ -213,7 +214,7 @@ class House:
                 mutex=folder_mutex(self.host, found.st_dev, found.st_ino),
                 target=f"local:{name}",
                 pinned_host=self.host,
-            )
+            ),
         )
         assert run_id is not None
         return run_id

@@ -13,7 +13,7 @@ from pidispatch.store.admission import PostgresAdmissions
 from pidispatch.store.database import Database
 from pidispatch.store.hosts import PostgresHosts
 from pidispatch.store.runs import PostgresRuns
-from pidispatch.store.submissions import PostgresSubmissions
+from tests.support.submitting import submit as submit_run
 
 HOST = "h1"
 WORKER = "h1:1"
@@ -33,7 +33,8 @@ def a_host(database: Database, capacity: int = 3, host: str = HOST) -> str:
 def a_run(database: Database, *, folder: str | None = None, priority: int = 0, task: bytes = b"work") -> int:
     number = next(_numbers)
     folder = folder or f"/repos/r{number}"
-    run_id = PostgresSubmissions(database).submit(
+    run_id = submit_run(
+        database,
         NewRun(
             public_id=f"local-{number}",
             folder=folder.encode(),
@@ -46,7 +47,7 @@ def a_run(database: Database, *, folder: str | None = None, priority: int = 0, t
             target=f"local:{folder.rsplit('/', 1)[-1]}",
             pinned_host=HOST,
             priority=priority,
-        )
+        ),
     )
     assert run_id is not None
     return run_id
@@ -70,7 +71,7 @@ def a_held_run(
         wait_for=wait_for,
         wait_key=key,
     )
-    run_id = PostgresSubmissions(database).submit(replace(run, **more))  # type: ignore[arg-type]
+    run_id = submit_run(database, replace(run, **more))  # type: ignore[arg-type]
     assert run_id is not None
     return run_id
 

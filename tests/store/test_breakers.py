@@ -15,7 +15,7 @@ from pidispatch.domain.run import BoxEnd, Outcome
 from pidispatch.domain.triggers import Missed
 from pidispatch.ports import Refused
 from pidispatch.store.admission import PostgresAdmissions
-from pidispatch.store.breakers import NoSuchTrigger, breaker_of_run, breakers_of, close, open_breakers
+from pidispatch.store.breakers import NoSuchTrigger, breaker_of_run, breakers_of, close, read_open
 from pidispatch.store.cancelling import cancel
 from pidispatch.store.endings import PostgresEndings
 from pidispatch.store.runs import PostgresRuns
@@ -33,6 +33,11 @@ QUARTER = timedelta(minutes=15)
 def breakers(database):
     a_host(database)
     return some_breakers(database)
+
+
+def open_breakers(database):
+    with database.transaction() as connection:
+        return read_open(connection)
 
 
 def uncounted(database):

@@ -16,8 +16,8 @@ from pidispatch.ports import Admitted, Deferred, NoRoom, Ready
 from pidispatch.store.admission import PostgresAdmissions
 from pidispatch.store.endings import PostgresEndings
 from pidispatch.store.runs import PostgresRuns
-from pidispatch.store.submissions import PostgresSubmissions
 from tests.store.builders import HOST, WORKER, a_host, assert_ledger_is_exact, value
+from tests.support.submitting import submit as submit_run
 
 ROUNDS = 1000
 SCOPE = "folder:race"
@@ -57,7 +57,8 @@ class Race:
         number = next(_numbers)
         mutex = f"inode:{HOST}:{0 if self.shared == 'folder' else number}"
         scope = f"folder:{number}" if self.shared == "host" else SCOPE
-        run_id = PostgresSubmissions(self.database).submit(
+        run_id = submit_run(
+            self.database,
             NewRun(
                 public_id=f"race-{number}",
                 folder=b"/repos/x",
@@ -69,7 +70,7 @@ class Race:
                 target="local:x",
                 pinned_host=HOST,
                 mutex=mutex,
-            )
+            ),
         )
         assert run_id is not None
         return self._seen(run_id, scope), mutex

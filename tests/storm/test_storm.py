@@ -18,12 +18,12 @@ from sqlalchemy import text
 from pidispatch.domain.identity import folder_mutex
 from pidispatch.domain.run import NewRun
 from pidispatch.domain.sandbox import box_name
-from pidispatch.store.submissions import PostgresSubmissions
 from tests.flows.site import INSTALLATION
 from tests.store.builders import assert_ledger_is_exact, value
 from tests.storm import ledgerlog
 from tests.storm.boxes import intervals
 from tests.storm.worker import HOST, StormWorker, Weather, open_folder
+from tests.support.submitting import submit as submit_run
 
 RUNS = int(os.environ.get("PIDISPATCH_STORM_RUNS", "400"))
 ADMITTED = RUNS * 6 // 10 // 4 * 4
@@ -59,7 +59,8 @@ def variant(name):
 
 
 def submit(database, scope, folder):
-    run_id = PostgresSubmissions(database).submit(
+    run_id = submit_run(
+        database,
         NewRun(
             public_id=f"storm-{next(_numbers)}",
             folder=folder,
@@ -71,7 +72,7 @@ def submit(database, scope, folder):
             target="local:storm",
             pinned_host=HOST,
             mutex=folder_mutex(HOST, 1, open_folder(folder).inode),
-        )
+        ),
     )
     assert run_id is not None
     return run_id

@@ -8,7 +8,7 @@ from sqlalchemy import text
 from pidispatch.domain.breaker import Rules
 from pidispatch.domain.run import NewRun
 from pidispatch.store.breakercount import PostgresBreakers
-from pidispatch.store.submissions import PostgresSubmissions
+from tests.support.submitting import submit as submit_run
 
 RULES = Rules(failures=3, first_backoff=timedelta(minutes=15))
 _numbers = count(1)
@@ -27,7 +27,8 @@ def some_breakers(database, rules=RULES):
 def a_run_of(database, trigger="nightly", *, type_="cron", name=None, **more):
     """A queued run of a trigger, in a folder of its own; returns its number."""
     number = next(_numbers)
-    run_id = PostgresSubmissions(database).submit(
+    run_id = submit_run(
+        database,
         NewRun(
             public_id=name or f"run-{number}",
             folder=b"/repos/x",
@@ -42,7 +43,7 @@ def a_run_of(database, trigger="nightly", *, type_="cron", name=None, **more):
             trigger_type=type_,
             trigger_id=trigger,
             **more,
-        )
+        ),
     )
     assert run_id is not None
     return run_id
