@@ -14,6 +14,7 @@ from pidispatch.domain.oneshot import Spent
 from pidispatch.domain.outbox import Letter
 from pidispatch.domain.outcome import Again, End
 from pidispatch.domain.policy import Policy
+from pidispatch.domain.rates import CostClass, Rating
 from pidispatch.domain.run import AttemptFacts, BoxEnd, Claim, Job, Occupant, Waiting
 from pidispatch.domain.sandbox import BoxSpec
 from pidispatch.domain.standing import Entry, Standing
@@ -560,12 +561,20 @@ class GitBox(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ProviderFacts:
-    """What the gateway knows of a provider: its wire API, whether pi knows it by itself, whether a key is set."""
+    """What the gateway knows of a provider: its wire API, whether pi knows it by itself, whether a key is set.
+
+    `rating`, `context_window` and `max_tokens` are of the model that was asked about; the last two in tokens, None
+    where an operator's file does not say. `busy_until`: until then its calls are held back.
+    """
 
     name: str
     api: str
     known_to_pi: bool
     credential: bool
+    rating: Rating = Rating.UNKNOWN
+    busy_until: datetime | None = None
+    context_window: int | None = None
+    max_tokens: int | None = None
 
 
 class Doors(Protocol):
@@ -577,8 +586,8 @@ class Doors(Protocol):
     def close(self, run_id: int) -> None:
         """End the run's door: no new calls, open calls drained or aborted and settled. Idempotent."""
 
-    def provider(self, name: str) -> ProviderFacts | None:
-        """None when the gateway knows no such provider."""
+    def provider(self, name: str, model: str | None = None) -> ProviderFacts | None:
+        """None when the gateway knows no such provider. `model` is one of its models to be told about."""
 
     def remove(self, run_id: int) -> None:
         """Remove the socket's directory; only after the container is proven gone. Idempotent."""
@@ -586,12 +595,13 @@ class Doors(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """What the gateway needs to know of a run it opens a door for."""
+    """What the gateway needs to know of a run it opens a door for. `egress`: hosts it may reach besides those of all."""
 
     run_id: int
     public_id: str
     attempt: int
     provider: str
+    egress: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -599,7 +609,7 @@ class CallEnd:
     """How one model call ended, as the gateway measured it.
 
     `status` is the upstream's HTTP status (0: no answer), `stop_reason` one of stop, tool_use, length, error,
-    aborted or None. Tokens are counts; `cache_write` includes `cache_write_1h`. `measured` is false when the
+    aborted or None. Tokens are counts; `tokens_in` leaves cached ones out, `cache_write` includes `cache_write_1h`. `measured` is false when the
     provider reported no usage and the numbers are an estimate.
     """
 
@@ -611,6 +621,64 @@ class CallEnd:
     cache_write: int = 0
     reasoning: int = 0
     measured: bool = True
+    cache_write_1h: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Worst:
+    """What a call may use at most, in micro-dollars and tokens; `least_*` with its output as short as it may be made.
+
+    Micros None: no price is known, so nothing can be said.
+    """
+
+    micros: int | None = None
+    least_micros: int | None = None
+    tokens: int = 0
+    least_tokens: int = 0
+
+
+NOTHING_KNOWN = Worst()
+
+
+@dataclass(frozen=True, slots=True)
+class CallOpened:
+    """The call's row is committed. It may use `micros` and `tokens`, between its least and its most; None: no cap."""
+
+    call_id: int
+    micros: int | None = None
+    tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CallRefused:
+    """The run may not make this call.
+
+    closed: it is not live, asked to stop, or has no go; stopped: an operator stopped all calls; model-not-allowed;
+    turn-cap, token-cap, cost-cap: it would pass the run's cap; cost-cap-unenforceable: there is a cap and no price.
+    """
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a call came to: micro-dollars (None without a price), how sure that is, and by which prices."""
+
+    micros: int | None
+    cost_class: CostClass
+    version: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What a run has used of its caps, settled and held; a cap of None is no cap. Micro-dollars, tokens, calls."""
+
+    micros: int
+    cap_micros: int | None
+    tokens: int
+    cap_tokens: int | None
+    turns: int
+    cap_turns: int | None
 
 
 class Tickets(Protocol):
@@ -642,11 +710,16 @@ class Reports(Protocol):
 class CallLedger(Protocol):
     """One row for each model call: written before the first byte goes upstream, settled after."""
 
-    def open_call(self, run_id: int, attempt: int, *, provider: str, model: str, api: str) -> int | None:
-        """The call's id, committed; None when the run may not call: not live, asked to stop, or without its go."""
+    def open_call(
+        self, run_id: int, attempt: int, *, provider: str, model: str, api: str, worst: Worst = NOTHING_KNOWN
+    ) -> CallOpened | CallRefused:
+        """Hold what the call may use against what is left of the run's caps, as a committed row."""
 
-    def settle_call(self, call_id: int, end: CallEnd) -> None:
+    def settle_call(self, call_id: int, end: CallEnd, cost: Cost | None = None) -> None:
         """Write the measured end; a second settlement of one call changes nothing."""
+
+    def budget(self, run_id: int) -> Budget | None:
+        """None for a run that does not exist."""
 
     def assume_open(self, host: str, opened_before: datetime) -> int:
         """Turn calls that an earlier gateway left open into `assumed`; returns how many."""

@@ -2,6 +2,7 @@
 
 from pidispatch.app.places import addresses, environment
 from pidispatch.config import Settings, provider_keys
+from pidispatch.gateway.prices import NO_PRICES
 from pidispatch.gateway.process import Gateway
 from pidispatch.gateway.providers import KNOWN, Providers, key_names
 from pidispatch.store import schema
@@ -22,6 +23,7 @@ def build_gateway(settings: Settings) -> Gateway:
         tickets=PostgresTickets(database, timeout=settings.job_timeout),
         ledger=PostgresCallLedger(database),
         providers=_providers(settings),
+        prices=NO_PRICES,
         clock=database.now,
     )
 

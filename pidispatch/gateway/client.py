@@ -3,9 +3,12 @@
 import http.client
 import json
 import socket
+from datetime import datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, urlencode
 
+from pidispatch.domain.rates import Rating
 from pidispatch.errors import GatewayUnavailable
 from pidispatch.ports import ProviderFacts
 
@@ -43,18 +46,14 @@ class ControlDoors:
         if status != 200:
             raise GatewayUnavailable(f"the door of run {run_id} is not closed: {_reason(status, answer)}")
 
-    def provider(self, name: str) -> ProviderFacts | None:
-        status, answer = self._ask("GET", f"/providers/{name}")
+    def provider(self, name: str, model: str | None = None) -> ProviderFacts | None:
+        query = "" if model is None else "?" + urlencode({"model": model})
+        status, answer = self._ask("GET", f"/providers/{quote(name, safe='')}{query}")
         if status == 404:
             return None
         try:
-            return ProviderFacts(
-                name=str(answer["name"]),
-                api=str(answer["api"]),
-                known_to_pi=answer["known_to_pi"] is True,
-                credential=answer["credential"] is True,
-            )
-        except KeyError as error:
+            return _facts(answer)
+        except (KeyError, ValueError) as error:
             raise GatewayUnavailable(
                 f"its answer about {name} is not one: {_reason(status, answer)}"
             ) from error
@@ -85,6 +84,25 @@ class ControlDoors:
         finally:
             connection.close()
         return response.status, _object(body)
+
+
+def _facts(answer: dict[str, Any]) -> ProviderFacts:
+    """Raises KeyError, ValueError."""
+    busy = answer.get("busy_until")
+    return ProviderFacts(
+        name=str(answer["name"]),
+        api=str(answer["api"]),
+        known_to_pi=answer["known_to_pi"] is True,
+        credential=answer["credential"] is True,
+        rating=Rating(answer["rating"]),
+        busy_until=None if busy is None else datetime.fromisoformat(str(busy)),
+        context_window=_whole(answer.get("context_window")),
+        max_tokens=_whole(answer.get("max_tokens")),
+    )
+
+
+def _whole(value: object) -> int | None:
+    return value if isinstance(value, int) else None
 
 
 def _object(body: bytes) -> dict[str, Any]:

@@ -2,13 +2,15 @@
 
 import os
 import re
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
+from urllib.parse import parse_qs
 
 from pidispatch.errors import DatabaseUnavailable
 from pidispatch.gateway.doors import Doors
 from pidispatch.gateway.http1 import Head, Wire, problem
-from pidispatch.gateway.providers import Providers
+from pidispatch.gateway.knowledge import Knowledge
 from pidispatch.gateway.sockets import Listener
 
 NAME = "gateway.sock"
@@ -23,8 +25,8 @@ def _is_ours(uid: int) -> bool:
 class Control:
     """The control socket. It answers before the gateway is ready, and says so; doors open only after."""
 
-    def __init__(self, run_dir: Path, *, doors: Doors, providers: Providers, boot: datetime) -> None:
-        self._doors, self._providers, self._boot = doors, providers, boot
+    def __init__(self, run_dir: Path, *, doors: Doors, knowledge: Knowledge, boot: datetime) -> None:
+        self._doors, self._knowledge, self._boot = doors, knowledge, boot
         self.ready = False
         self._listener = Listener(run_dir / NAME, 0o600, self._serve, admits=_is_ours)
 
@@ -47,26 +49,20 @@ class Control:
             health = {"ready": self.ready, "pid": os.getpid(), "boot": self._boot.isoformat()}
             wire.answer(200 if self.ready else 503, health)
         elif head.method == "GET" and (named := _PROVIDER.fullmatch(head.path)):
-            self._provider(wire, named[1])
+            self._provider(wire, named[1], head.query)
         elif run := _RUN.fullmatch(head.path):
             self._run(wire, head.method, int(run[1]), directory=run[2] is not None)
         else:
             wire.answer(404, problem("not_found", "there is nothing at this path"))
 
-    def _provider(self, wire: Wire, name: str) -> None:
-        facts = self._providers.facts(name)
+    def _provider(self, wire: Wire, name: str, query: str) -> None:
+        model = parse_qs(query).get("model", [None])[0]
+        facts = self._knowledge.facts(name, model)
         if facts is None:
             wire.answer(404, problem("not_found", "no such provider"))
             return
-        wire.answer(
-            200,
-            {
-                "name": facts.name,
-                "api": facts.api,
-                "known_to_pi": facts.known_to_pi,
-                "credential": facts.credential,
-            },
-        )
+        busy = None if facts.busy_until is None else facts.busy_until.isoformat()
+        wire.answer(200, {**asdict(facts), "busy_until": busy})
 
     def _run(self, wire: Wire, method: str, run_id: int, *, directory: bool) -> None:
         if not self.ready:

@@ -18,6 +18,9 @@ from pidispatch.gateway.control import NAME, Control
 from pidispatch.gateway.departures import Departures
 from pidispatch.gateway.doors import DRAIN_SECONDS, Doors
 from pidispatch.gateway.keys import load_secret
+from pidispatch.gateway.knowledge import Knowledge
+from pidispatch.gateway.pressure import Pressure
+from pidispatch.gateway.prices import NO_PRICES, Prices
 from pidispatch.gateway.providers import Providers
 from pidispatch.gateway.proxy import HOLD_SECONDS, Proxy
 from pidispatch.gateway.settling import Settler
@@ -50,6 +53,7 @@ class Gateway:
         tickets: Tickets,
         ledger: CallLedger,
         providers: Providers,
+        prices: Prices = NO_PRICES,
         clock: Clock = utc_now,
         hold_seconds: float = HOLD_SECONDS,
         drain_seconds: float = DRAIN_SECONDS,
@@ -67,6 +71,7 @@ class Gateway:
         self._lock = _lock(run_dir)
         secret = load_secret(secret_file)
         self._departures = Departures()
+        pressure = Pressure()
         self._settler = Settler(ledger)
         self._proxy = Proxy(ledger, self._settler, self._departures, hold_seconds=hold_seconds)
         self._doors = Doors(
@@ -78,7 +83,9 @@ class Gateway:
             secret=secret,
             drain_seconds=drain_seconds,
         )
-        self._control = Control(run_dir, doors=self._doors, providers=providers, boot=self._boot)
+        self._control = Control(
+            run_dir, doors=self._doors, knowledge=Knowledge(providers, prices, pressure), boot=self._boot
+        )
 
     def serve(self) -> None:
         """Serve until SIGTERM or SIGINT; call it from the main thread."""

@@ -15,7 +15,7 @@ from pidispatch.gateway.metering import OPENAI, Meter
 from pidispatch.gateway.providers import Provider
 from pidispatch.gateway.settling import Settler, hold
 from pidispatch.gateway.upstream import Answer, Line, Upstream, UpstreamFailed
-from pidispatch.ports import CallEnd, CallLedger, Ticket
+from pidispatch.ports import CallEnd, CallLedger, CallOpened, CallRefused, Ticket
 
 HOLD_SECONDS = 60.0
 
@@ -114,18 +114,20 @@ class Proxy:
     def _open(self, call: Call) -> int | None:
         """Write the call's row; the refusal is answered here, and nothing was sent upstream."""
         ticket, facts = call.ticket, call.provider.facts
-        ask: Callable[[], int | None] = lambda: self._ledger.open_call(  # noqa: E731
+        ask: Callable[[], CallOpened | CallRefused] = lambda: self._ledger.open_call(  # noqa: E731
             ticket.run_id, ticket.attempt, provider=facts.name, model=call.envelope.model, api=facts.api
         )
         try:
-            call_id = hold(ask, seconds=self._hold_seconds, given_up=lambda: call.line.is_cut)
+            answer = hold(ask, seconds=self._hold_seconds, given_up=lambda: call.line.is_cut)
         except DatabaseUnavailable:
             call.wire.answer(503, problem("overloaded_error", "pidispatch: the database does not answer"))
             return None
-        if call_id is None:
-            log.info("gateway.call_refused", run=ticket.public_id, attempt=ticket.attempt)
-            call.wire.answer(402, problem("budget_exceeded", "pidispatch: this run may make no more calls"))
-        return call_id
+        if isinstance(answer, CallRefused):
+            log.info("gateway.call_refused", run=ticket.public_id, reason=answer.reason)
+            said = f"pidispatch: this run may not make this call ({answer.reason})"
+            call.wire.answer(402, problem("budget_exceeded", said))
+            return None
+        return answer.call_id
 
     def _run(self, call: Call, call_id: int) -> None:
         end: CallEnd | None = None

@@ -8,12 +8,12 @@ from sqlalchemy import text
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.sql import bindparam
 
-from pidispatch.ports import CallEnd, Ticket
+from pidispatch.ports import NOTHING_KNOWN, Budget, CallEnd, CallOpened, CallRefused, Cost, Ticket, Worst
 from pidispatch.store.database import Database
 from pidispatch.store.models import OCCUPYING_SQL
 
 TICKETS = f"""
-SELECT id, public_id, attempt, coalesce(provider, '') FROM runs WHERE state IN ({OCCUPYING_SQL})
+SELECT id, public_id, attempt, coalesce(provider, ''), egress_hosts FROM runs WHERE state IN ({OCCUPYING_SQL})
 """  # noqa: S608 - fixed words
 
 # The clock of a run starts with its go. The container must be the one recorded for the attempt: a second box that a
@@ -47,8 +47,16 @@ RETURNING id
 SETTLE_CALL = text("""
 UPDATE provider_calls SET state = 'settled', settled_at = clock_timestamp(), status = :status,
   stop_reason = :stop_reason, tokens_in = :tokens_in, tokens_out = :tokens_out, tokens_cache_read = :cache_read,
-  tokens_cache_write = :cache_write, tokens_reasoning = :reasoning, measured = :measured
+  tokens_cache_write = :cache_write, tokens_cache_write_1h = :cache_write_1h, tokens_reasoning = :reasoning,
+  measured = :measured, cost_micros = :micros, cost_class = :cost_class, price_version = :version
 WHERE id = :id AND state = 'held'
+""")
+BUDGET = text("""
+SELECT coalesce(sum(CASE WHEN c.state = 'held' THEN c.held_micros ELSE c.cost_micros END), 0)::bigint, r.cost_cap_micros,
+       coalesce(sum(CASE WHEN c.state = 'held' THEN c.held_tokens
+                    ELSE c.tokens_in + c.tokens_out + c.tokens_cache_read + c.tokens_cache_write END), 0)::bigint,
+       r.max_tokens, count(*) FILTER (WHERE c.stop_reason IN ('stop', 'tool_use', 'length')), r.max_turns
+FROM runs r LEFT JOIN provider_calls c ON c.run_id = r.id WHERE r.id = :run GROUP BY r.id
 """)
 ASSUME_OPEN = text("""
 UPDATE provider_calls SET state = 'assumed', settled_at = clock_timestamp(), measured = false
@@ -70,12 +78,12 @@ class PostgresTickets:
     def occupying(self, host: str) -> Sequence[Ticket]:
         with self._database.transaction() as connection:
             rows = connection.execute(text(f"{TICKETS} AND host = :host ORDER BY id"), {"host": host})
-            return [Ticket(*row) for row in rows]
+            return [_ticket(row) for row in rows]
 
     def ticket(self, run_id: int) -> Ticket | None:
         with self._database.transaction() as connection:
             row = connection.execute(text(f"{TICKETS} AND id = :id"), {"id": run_id}).one_or_none()
-        return None if row is None else Ticket(*row)
+        return None if row is None else _ticket(row)
 
     def give_go(self, run_id: int, attempt: int, container: str) -> bool:
         asked = {"run": run_id, "attempt": attempt, "container": container, "timeout": self._timeout}
@@ -92,19 +100,26 @@ class PostgresTickets:
             return connection.execute(ASSUME_RUN, {"run": run_id}).rowcount
 
 
+def _ticket(row: Any) -> Ticket:
+    return Ticket(row[0], row[1], row[2], row[3], egress=tuple(row[4] or ()))
+
+
 class PostgresCallLedger:
     """Implements `ports.CallLedger`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def open_call(self, run_id: int, attempt: int, *, provider: str, model: str, api: str) -> int | None:
+    def open_call(
+        self, run_id: int, attempt: int, *, provider: str, model: str, api: str, worst: Worst = NOTHING_KNOWN
+    ) -> CallOpened | CallRefused:
+        del worst  # next: held in one function call
         asked = {"run": run_id, "attempt": attempt, "provider": provider, "model": model, "api": api}
         with self._database.transaction() as connection:
             call: int | None = connection.execute(OPEN_CALL, asked).scalar_one_or_none()
-            return call
+        return CallRefused("closed") if call is None else CallOpened(call)
 
-    def settle_call(self, call_id: int, end: CallEnd) -> None:
+    def settle_call(self, call_id: int, end: CallEnd, cost: Cost | None = None) -> None:
         asked = {
             "id": call_id,
             "status": end.status,
@@ -115,9 +130,18 @@ class PostgresCallLedger:
             "cache_write": end.cache_write,
             "reasoning": end.reasoning,
             "measured": end.measured,
+            "cache_write_1h": end.cache_write_1h,
+            "micros": None if cost is None else cost.micros,
+            "cost_class": None if cost is None else str(cost.cost_class),
+            "version": None if cost is None else cost.version,
         }
         with self._database.transaction() as connection:
             connection.execute(SETTLE_CALL, asked)
+
+    def budget(self, run_id: int) -> Budget | None:
+        with self._database.transaction() as connection:
+            row = connection.execute(BUDGET, {"run": run_id}).one_or_none()
+        return None if row is None else Budget(*row)
 
     def assume_open(self, host: str, opened_before: datetime) -> int:
         with self._database.transaction() as connection:

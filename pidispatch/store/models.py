@@ -20,7 +20,7 @@ from sqlalchemy import (
     func,
     text,
 )
-from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from pidispatch.domain.run import OCCUPYING, Outcome, Result, State
@@ -81,6 +81,9 @@ class Scope(Base):
     )
     paused_at: Mapped[datetime | None] = mapped_column(comment="Set while an operator holds this scope back")
     paused_by: Mapped[str | None] = mapped_column(comment="Who paused it: user@host")
+    stopped_at: Mapped[datetime | None] = mapped_column(
+        comment="Set while an operator has every call of its runs refused"
+    )
 
 
 class Subject(Base):
@@ -195,7 +198,17 @@ class Run(Base):
     max_turns: Mapped[int | None] = mapped_column(comment="Turns it may take; from admission on, as in force")
     max_tokens: Mapped[int | None] = mapped_column(BigInteger, comment="Tokens it may use; null is no limit")
     cost_cap_micros: Mapped[int | None] = mapped_column(
-        BigInteger, comment="Micro-dollars this run may spend"
+        BigInteger, comment="Micro-dollars it may spend; from admission on, as in force"
+    )
+    allowed_models: Mapped[list[str] | None] = mapped_column(
+        ARRAY(Text), comment="provider/model it may call; from admission on, as in force; null is any"
+    )
+    excluded_tools: Mapped[list[str] | None] = mapped_column(
+        ARRAY(Text), comment="Tools of pi that it works without"
+    )
+    egress_hosts: Mapped[list[str] | None] = mapped_column(
+        ARRAY(Text),
+        comment="Hosts it may reach besides those that all runs may, as the allowlist writes them",
     )
 
     state: Mapped[str] = mapped_column(
@@ -300,6 +313,7 @@ class RunPayload(Base):
     title: Mapped[bytes | None] = mapped_column(comment="Title of an issue")
     body: Mapped[bytes | None] = mapped_column(comment="Body of an issue")
     event: Mapped[bytes | None] = mapped_column(comment="What /job/event.json holds")
+    skills_dir: Mapped[bytes | None] = mapped_column(comment="Path of the skills it is given, on the host")
     created_at: Mapped[datetime] = _now("When it arrived")
     expires_at: Mapped[datetime | None] = mapped_column(
         comment="When it may be deleted: seven days after the end"
@@ -414,6 +428,9 @@ class RunAttempt(Base):
     why: Mapped[str | None] = mapped_column(comment="A second word")
     reported: Mapped[dict[str, Any] | None] = mapped_column(comment="The runner's report, or its exit line")
     report_verified: Mapped[bool | None] = mapped_column(comment="Signed with the key that came with the go")
+    refused_reason: Mapped[str | None] = mapped_column(comment="Why the gateway last refused a call of it")
+    refused_at: Mapped[datetime | None] = mapped_column(comment="When it did")
+    refusals: Mapped[int] = mapped_column(server_default=text("0"), comment="Calls it refused")
 
 
 class ProviderCall(Base):
@@ -444,6 +461,10 @@ class ProviderCall(Base):
     held_micros: Mapped[int] = mapped_column(
         BigInteger, server_default=text("0"), comment="Micro-dollars reserved for this call"
     )
+    held_tokens: Mapped[int] = _count("Tokens reserved for this call")
+    lowered: Mapped[bool] = mapped_column(
+        server_default=text("false"), comment="Its output was made shorter than asked, to fit what was left"
+    )
     opened_at: Mapped[datetime] = _now("Before its first byte went upstream")
     settled_at: Mapped[datetime | None] = mapped_column(comment="When it was settled or assumed")
     status: Mapped[int | None] = mapped_column(comment="The provider's HTTP status; 0 when it did not answer")
@@ -452,6 +473,7 @@ class ProviderCall(Base):
     tokens_out: Mapped[int] = _count("Tokens out")
     tokens_cache_read: Mapped[int] = _count("Tokens read from the provider's cache")
     tokens_cache_write: Mapped[int] = _count("Tokens written to the provider's cache")
+    tokens_cache_write_1h: Mapped[int] = _count("Of the tokens written to the cache, those for an hour")
     tokens_reasoning: Mapped[int] = _count("Of the tokens out, those of reasoning")
     measured: Mapped[bool] = mapped_column(
         server_default=text("true"), comment="False: the provider reported nothing, this is an estimate"
@@ -459,6 +481,8 @@ class ProviderCall(Base):
     cost_micros: Mapped[int | None] = mapped_column(
         BigInteger, comment="Micro-dollars; null while no price is known"
     )
+    cost_class: Mapped[str | None] = mapped_column(comment="metered, floor, plan, estimate or unrated")
+    price_version: Mapped[str | None] = mapped_column(comment="Which prices were used")
 
 
 class RunUsage(Base):

@@ -13,6 +13,7 @@ from pidispatch.store.database import Database
 from pidispatch.store.endings import PostgresEndings
 from pidispatch.store.runs import PostgresRuns
 from tests.store.builders import a_host, try_next, value
+from tests.support.calls import opened
 
 CONTAINER = "c0ffee" * 10 + "c0de"
 DONE = End(Outcome.COMPLETED, "completed", result=Result.DONE_UNVERIFIED)
@@ -33,11 +34,10 @@ def begin(database: Database, container: str = CONTAINER) -> Claim:
 
 def call(database: Database, claim: Claim, *, tokens_in: int = 100, tokens_out: int = 10) -> None:
     ledger = PostgresCallLedger(database)
-    opened = ledger.open_call(
-        claim.run_id, claim.attempt, provider="scripted", model="happy", api="openai-completions"
+    call_id = opened(
+        ledger, claim.run_id, claim.attempt, provider="scripted", model="happy", api="openai-completions"
     )
-    assert opened is not None
-    ledger.settle_call(opened, CallEnd(200, "stop", tokens_in=tokens_in, tokens_out=tokens_out))
+    ledger.settle_call(call_id, CallEnd(200, "stop", tokens_in=tokens_in, tokens_out=tokens_out))
 
 
 def end(database: Database, claim: Claim, verdict: End = DONE, code: int | None = 0) -> None:

@@ -13,6 +13,7 @@ from tests.cli.lives import begin, end, meanwhile
 from tests.fakes.boxes import FakeBoxes
 from tests.store.builders import a_host, a_run, value
 from tests.support.boxes import a_box, an_installation, eventually, image_or_skip
+from tests.support.image import IMAGE
 
 ESCAPES = b"plain \x1b[31mred\x1b[0m\ttab\r\nbell\x07 \xc2\x9bnot \xe2\x80\xaeleft \xed\xa0\x80 \xff end\n"
 
@@ -27,7 +28,7 @@ def boxes(monkeypatch):
 @pytest.fixture
 def boxed(database, boxes):
     """(the claim of a running run, its container)."""
-    container = boxes.create(a_box("i" * 8, "pi-job:latest", "sleep", "9"))
+    container = boxes.create(a_box("i" * 8, IMAGE, "sleep", "9"))
     boxes.start(container)
     a_run(database)
     return begin(database, container), container
@@ -92,7 +93,7 @@ def test_following_waits_for_the_box(pidispatch, database, boxes):
 
     def live():
         assert asked.wait(10)
-        container = boxes.create(a_box("i" * 8, "pi-job:latest", "printf", "here it is\n"))
+        container = boxes.create(a_box("i" * 8, IMAGE, "printf", "here it is\n"))
         boxes.start(container)
         begin(database, container)
 

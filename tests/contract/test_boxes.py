@@ -13,6 +13,7 @@ from pidispatch.runtime.docker import DockerBoxes
 from pidispatch.runtime.engine import Engine
 from tests.fakes.boxes import FakeBoxes
 from tests.support.boxes import a_box, an_installation, eventually, image_or_skip, job_image_tag
+from tests.support.image import IMAGE
 
 NOWHERE = "f" * 64
 
@@ -205,7 +206,7 @@ def silent(request):
 @pytest.mark.parametrize(
     "ask",
     [
-        lambda boxes: boxes.create(a_box("00000000", "pi-job:latest", "true")),
+        lambda boxes: boxes.create(a_box("00000000", IMAGE, "true")),
         lambda boxes: boxes.start(NOWHERE),
         lambda boxes: boxes.stop(NOWHERE, grace=1),
         lambda boxes: boxes.remove(NOWHERE),

@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
-from pidispatch.ports import CallEnd, Ticket
+from pidispatch.ports import CallEnd, CallOpened, CallRefused, Ticket
 from pidispatch.store.calls import PostgresCallLedger, PostgresTickets
 from pidispatch.store.runs import PostgresRuns
 from tests.gateway.fakes import FakeLedger, FakeTickets, Switch
 from tests.store.builders import HOST, a_boxed_run, a_host, row
 
 CONTAINER = "c0ffee" * 10
+CLOSED = CallRefused("closed")
 CALL = {"provider": "scripted", "model": "happy", "api": "openai-completions"}
 
 
@@ -91,20 +92,20 @@ def test_the_go_is_for_the_recorded_attempt_and_container_only(side, attempt, co
 
 
 def test_no_call_is_opened_without_the_go_for_another_attempt_or_after_a_stop(side):
-    assert side.ledger.open_call(side.run_id, 1, **CALL) is None
+    assert side.ledger.open_call(side.run_id, 1, **CALL) == CLOSED
     go(side)
-    assert side.ledger.open_call(side.run_id, 2, **CALL) is None
-    assert side.ledger.open_call(side.run_id + 1, 1, **CALL) is None
-    assert side.ledger.open_call(side.run_id, 1, **CALL) is not None
+    assert side.ledger.open_call(side.run_id, 2, **CALL) == CLOSED
+    assert side.ledger.open_call(side.run_id + 1, 1, **CALL) == CLOSED
+    assert isinstance(side.ledger.open_call(side.run_id, 1, **CALL), CallOpened)
 
     side.stop()
 
-    assert side.ledger.open_call(side.run_id, 1, **CALL) is None
+    assert side.ledger.open_call(side.run_id, 1, **CALL) == CLOSED
 
 
 def test_a_call_is_settled_once(side):
     go(side)
-    call = side.ledger.open_call(side.run_id, 1, **CALL)
+    call = side.ledger.open_call(side.run_id, 1, **CALL).call_id
 
     side.ledger.settle_call(call, CallEnd(200, "stop", tokens_in=5))
     side.ledger.settle_call(call, CallEnd(500, None, tokens_in=99))
@@ -115,7 +116,7 @@ def test_a_call_is_settled_once(side):
 
 def test_only_open_calls_of_before_are_assumed(side):
     go(side)
-    settled = side.ledger.open_call(side.run_id, 1, **CALL)
+    settled = side.ledger.open_call(side.run_id, 1, **CALL).call_id
     side.ledger.settle_call(settled, CallEnd(200, "stop"))
     side.ledger.open_call(side.run_id, 1, **CALL)
     between = side.now()

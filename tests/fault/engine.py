@@ -15,8 +15,7 @@ from typing import Any
 import psutil
 
 from pidispatch.domain.sandbox import LABEL_ATTEMPT, LABEL_INSTALLATION, LABEL_ROLE, LABEL_RUN, ROLE_JOB
-
-IMAGE = os.environ.get("PIDISPATCH_TEST_IMAGE", "pi-job:latest")
+from tests.support.image import IMAGE
 
 
 @dataclass(frozen=True, slots=True)

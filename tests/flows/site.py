@@ -33,9 +33,9 @@ from tests.fakes.boxes import FakeBoxes
 from tests.fakes.notes import FakeNotes
 from tests.store.builders import HOST, WORKER
 from tests.support.breaking import some_breakers
+from tests.support.image import IMAGE
 
 INSTALLATION = "0badcafe"
-IMAGE = "pi-job:latest"
 
 
 @dataclass

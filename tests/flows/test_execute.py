@@ -10,6 +10,7 @@ from pidispatch.errors import DiskFull, EngineUnavailable, EntrypointMissing, Na
 from pidispatch.ports import CallEnd
 from tests.flows.site import INSTALLATION
 from tests.store.builders import a_run, assert_ledger_is_exact, row, value
+from tests.support.calls import opened
 
 END = "SELECT state, outcome, reason, why, exit_code FROM runs WHERE id = :id"
 
@@ -43,7 +44,7 @@ def test_a_box_that_ends_well_becomes_a_record_and_leaves_nothing(site):
     run_id = a_run(site.database)
     claim, container = site.started()
     site.go(claim)
-    call = site.ledger.open_call(run_id, 1, provider="scripted", model="happy", api="openai-completions")
+    call = opened(site.ledger, run_id, 1, provider="scripted", model="happy", api="openai-completions")
     site.ledger.settle_call(call, CallEnd(200, "stop", tokens_in=10, tokens_out=5))
     site.boxes.finish(
         container, 0, b'{"event":"exit","jobId":"x","code":0,"reason":"completed","turns":99}\n'

@@ -11,6 +11,7 @@ from pidispatch.ports import CallEnd
 from pidispatch.runtime.jobfiles import JobFiles
 from tests.flows.site import Site
 from tests.store.builders import a_run, after_a_look, assert_ledger_is_exact, row, value
+from tests.support.calls import opened
 from tests.support.disks import small_disk
 
 STATE = "SELECT state FROM runs WHERE id = :id"
@@ -54,7 +55,7 @@ def ended_box(site):
     run_id = a_run(site.database)
     claim, container = site.started()
     site.go(claim)
-    call = site.ledger.open_call(run_id, 1, provider="scripted", model="happy", api="openai-completions")
+    call = opened(site.ledger, run_id, 1, provider="scripted", model="happy", api="openai-completions")
     site.ledger.settle_call(call, CallEnd(200, "stop", tokens_in=1000, tokens_out=20))
     site.boxes.finish(container, 0, f"\n{EXIT_LINE}\n".encode())
     return run_id

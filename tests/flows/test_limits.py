@@ -9,6 +9,7 @@ from sqlalchemy import text
 from pidispatch.domain.policy import ScopeCaps
 from pidispatch.ports import CallEnd, Refused
 from tests.store.builders import a_run, assert_ledger_is_exact, row, value
+from tests.support.calls import opened
 
 END = "SELECT outcome, reason, why FROM runs WHERE id = :id"
 
@@ -24,7 +25,7 @@ def windows(site):
 def finish(site, claim, *, tokens=0, cost=None):
     site.go(claim)
     if tokens:
-        call = site.ledger.open_call(claim.run_id, 1, provider="p", model="m", api="a")
+        call = opened(site.ledger, claim.run_id, 1, provider="p", model="m", api="a")
         site.ledger.settle_call(call, CallEnd(200, "stop", tokens_in=tokens))
     if cost is not None:
         with site.database.transaction() as connection:

@@ -15,6 +15,7 @@ from pidispatch.store.cancelling import cancel
 from tests.flows.site import Site
 from tests.flows.test_reconciler import a_box, evidence, make_due, silence_worker
 from tests.store.builders import WORKER, a_run, after_a_look, assert_ledger_is_exact, row, value
+from tests.support.calls import opened
 
 ROOT = Path(__file__).parents[2]
 ENDED = "SELECT outcome, reason, why, exit_code FROM runs WHERE id = :id"
@@ -104,7 +105,7 @@ def test_a_run_that_paid_before_it_was_poisoned_keeps_its_place_paid(site):
     run_id = a_run(site.database)
     claim, container = site.started()
     site.go(claim)
-    call = site.ledger.open_call(run_id, 1, provider="scripted", model="happy", api="x")
+    call = opened(site.ledger, run_id, 1, provider="scripted", model="happy", api="x")
     with site.database.transaction() as connection:
         connection.execute(
             text(

@@ -10,6 +10,7 @@ from pidispatch.services.notes import WorkerNotes
 from pidispatch.store.database import Database
 from tests.flows.site import Site
 from tests.support.boxes import a_box
+from tests.support.image import IMAGE
 
 
 def die(*_, **__):
@@ -21,7 +22,7 @@ def main():
     lifelines = Lifelines(Path(folder))
     lifelines.hold(worker)
     site = Site(Database(url), notes=WorkerNotes(lifelines))
-    box = site.boxes.create(a_box(site.installation, "pi-job:latest"))
+    box = site.boxes.create(a_box(site.installation, IMAGE))
     site.boxes.finish(box)
     ended = site.boxes.inspect(box)
     site.boxes.inspect = lambda _: ended

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pidispatch.errors import DatabaseUnavailable
-from pidispatch.ports import CallEnd, Ticket
+from pidispatch.ports import NOTHING_KNOWN, CallEnd, CallOpened, CallRefused, Cost, Ticket, Worst
 
 
 class Switch:
@@ -79,6 +79,7 @@ class FakeCall:
     opened_at: datetime
     state: str = "held"
     end: CallEnd | None = None
+    cost: Cost | None = None
 
 
 class FakeLedger:
@@ -86,22 +87,24 @@ class FakeLedger:
         self.switch, self.tickets = switch, tickets
         self.calls: list[FakeCall] = []
 
-    def open_call(self, run_id: int, attempt: int, *, provider: str, model: str, api: str) -> int | None:
+    def open_call(
+        self, run_id: int, attempt: int, *, provider: str, model: str, api: str, worst: Worst = NOTHING_KNOWN
+    ) -> CallOpened | CallRefused:
         self.switch.check()
         with self.switch.lock:
             run = self.tickets.runs.get(run_id)
             if run is None or not run.live or not run.go_given or run.ticket.attempt != attempt:
-                return None
+                return CallRefused("closed")
             call = FakeCall(len(self.calls) + 1, run_id, attempt, provider, model, api, datetime.now(UTC))
             self.calls.append(call)
-            return call.call_id
+            return CallOpened(call.call_id)
 
-    def settle_call(self, call_id: int, end: CallEnd) -> None:
+    def settle_call(self, call_id: int, end: CallEnd, cost: Cost | None = None) -> None:
         self.switch.check()
         with self.switch.lock:
             call = self.calls[call_id - 1]
             if call.state == "held":
-                call.state, call.end = "settled", end
+                call.state, call.end, call.cost = "settled", end, cost
 
     def assume_open(self, host: str, opened_before: datetime) -> int:
         self.switch.check()

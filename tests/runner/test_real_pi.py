@@ -11,6 +11,7 @@ from pidispatch.runtime.engine import Engine
 from tests.runner import scripted
 from tests.runner.support import ENV
 from tests.runner.test_main import verified
+from tests.support.image import IMAGE
 
 pytestmark = pytest.mark.docker
 UID = 4321 if os.getuid() == 0 else os.getuid()
@@ -35,7 +36,7 @@ def job(tmp_path):
 
 def run_box(engine, job, gateway, provider, env=None):
     """Run the image as a box would be; returns (exit code, output)."""
-    spec = BoxSpec(name="", image="pi-job:latest", uid=UID, gid=UID, labels={}, mounts=())
+    spec = BoxSpec(name="", image=IMAGE, uid=UID, gid=UID, labels={}, mounts=())
     places = {"/job": "job", "/workspace": "workspace"}
     mounts = [
         Mount(inside, str(job / name), "bind", read_only=inside == "/job") for inside, name in places.items()
@@ -51,7 +52,7 @@ def run_box(engine, job, gateway, provider, env=None):
     )  # fmt: skip
     given = {**ENV, "PI_PROVIDER": provider[0], "PI_MODEL": provider[1], **(env or {})}
     given |= {"PATH": "/usr/local/bin:/usr/bin:/bin", "PI_DISPATCH_GATE": "/gate/s", "PI_OFFLINE": "1"}
-    made = api.create_container("pi-job:latest", user=f"{UID}:{UID}", environment=given, host_config=host)
+    made = api.create_container(IMAGE, user=f"{UID}:{UID}", environment=given, host_config=host)
     try:
         api.start(made["Id"])
         code = api.wait(made["Id"])["StatusCode"]

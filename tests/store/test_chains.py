@@ -28,6 +28,7 @@ from tests.store.builders import (
     try_next,
     value,
 )
+from tests.support.calls import opened
 
 DONE = End(Outcome.COMPLETED, "completed", result=Result.DONE_UNVERIFIED)
 BOX = BoxEnd(exit_code=0)
@@ -216,7 +217,7 @@ def test_a_crash_after_the_commit_makes_no_second_child(database):
 def test_an_open_call_keeps_back_the_end_and_the_child(database):
     claim = a_working_run(database)
     ledger = PostgresCallLedger(database)
-    call = ledger.open_call(claim.run_id, 1, provider="scripted", model="happy", api="openai-completions")
+    call = opened(ledger, claim.run_id, 1, provider="scripted", model="happy", api="openai-completions")
 
     assert not end(database, claim, child_of(claim))
     assert chained(database) == 0
@@ -309,7 +310,7 @@ def test_a_run_whose_cost_is_known_counts_with_that_and_a_waiting_one_with_all_i
 
 def a_call(database, claim, *, cost):
     ledger = PostgresCallLedger(database)
-    call = ledger.open_call(claim.run_id, 1, provider="scripted", model="happy", api="openai-completions")
+    call = opened(ledger, claim.run_id, 1, provider="scripted", model="happy", api="openai-completions")
     ledger.settle_call(call, CallEnd(200, "stop", tokens_in=5))
     with database.transaction() as connection:
         connection.execute(text("UPDATE provider_calls SET cost_micros = :cost"), {"cost": cost})

@@ -7,7 +7,7 @@ from sqlalchemy.exc import IntegrityError
 from pidispatch.domain.outcome import Again, End
 from pidispatch.domain.run import BoxEnd, Outcome, Result
 from pidispatch.errors import StaleEpoch
-from pidispatch.ports import Admitted, CallEnd
+from pidispatch.ports import Admitted, CallEnd, CallRefused
 from pidispatch.store.calls import PostgresCallLedger, PostgresTickets
 from pidispatch.store.endings import PostgresEndings
 from pidispatch.store.runs import PostgresRuns
@@ -21,6 +21,7 @@ from tests.store.builders import (
     try_next,
     value,
 )
+from tests.support.calls import opened
 
 DONE = End(Outcome.COMPLETED, "completed", result=Result.DONE_UNVERIFIED)
 NEVER = Again("never-started", 0)
@@ -34,8 +35,7 @@ def a_run_with_calls(database, *ends):
     claim = PostgresRuns(database).facts(claim.run_id).claim
     ledger = PostgresCallLedger(database)
     for end in ends:
-        call = ledger.open_call(claim.run_id, 1, provider="scripted", model="happy", api="openai-completions")
-        assert call is not None
+        call = opened(ledger, claim.run_id, 1, provider="scripted", model="happy", api="openai-completions")
         ledger.settle_call(call, end)
     return claim
 
@@ -84,8 +84,7 @@ def test_a_completed_run_sums_its_calls_and_keeps_its_reservation(database):
 def test_a_run_does_not_end_while_a_call_is_open(database):
     claim = a_run_with_calls(database)
     ledger = PostgresCallLedger(database)
-    call = ledger.open_call(claim.run_id, 1, provider="p", model="m", api="a")
-    assert call is not None
+    call = opened(ledger, claim.run_id, 1, provider="p", model="m", api="a")
     claim = PostgresRuns(database).finishing(claim)
 
     assert PostgresEndings(database).end(claim, DONE, BoxEnd(exit_code=0)) is False
@@ -184,14 +183,14 @@ def test_no_call_is_opened_before_the_go_nor_after_a_stop_was_asked(database):
     a_host(database)
     claim = a_boxed_run(database)
     ledger = PostgresCallLedger(database)
-    assert ledger.open_call(claim.run_id, 1, provider="p", model="m", api="a") is None
+    assert ledger.open_call(claim.run_id, 1, provider="p", model="m", api="a") == CallRefused("closed")
     PostgresTickets(database, timeout=60).give_go(claim.run_id, 1, CONTAINER)
-    assert ledger.open_call(claim.run_id, 1, provider="p", model="m", api="a") is not None
+    assert opened(ledger, claim.run_id)
 
     assert PostgresRuns(database).request_stop(claim.run_id, reason="operator-cancel") is True
 
     assert PostgresRuns(database).request_stop(claim.run_id, reason="deadline") is False
-    assert ledger.open_call(claim.run_id, 1, provider="p", model="m", api="a") is None
+    assert ledger.open_call(claim.run_id, 1, provider="p", model="m", api="a") == CallRefused("closed")
 
 
 def test_a_verified_report_is_never_replaced(database):

@@ -19,6 +19,7 @@ from tests.store.builders import (
     row,
     value,
 )
+from tests.support.calls import opened
 from tests.support.timed import an_entry, synced, the_schedules
 from tests.support.wallclock import utc
 
@@ -40,10 +41,14 @@ def a_run_with_its_go(database):
 def test_its_runs_are_lost_and_keep_what_they_may_have_spent(database):
     a_host(database)
     claim = a_run_with_its_go(database)
-    call = PostgresCallLedger(database).open_call(
-        claim.run_id, claim.attempt, provider="scripted", model="happy", api="openai-completions"
+    opened(
+        PostgresCallLedger(database),
+        claim.run_id,
+        claim.attempt,
+        provider="scripted",
+        model="happy",
+        api="openai-completions",
     )
-    assert call is not None
     without_go = an_admitted_run(database).run_id
     waiting = a_run(database)
     silence(database, 61)

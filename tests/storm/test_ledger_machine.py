@@ -26,6 +26,7 @@ from pidispatch.store.calls import PostgresCallLedger, PostgresTickets
 from pidispatch.store.endings import PostgresEndings
 from pidispatch.store.runs import PostgresRuns
 from tests.store.builders import HOST, WORKER, a_host, a_run, assert_ledger_is_exact, ready_for, value
+from tests.support.calls import opened
 
 SCOPES = ("folder:/s/a", "folder:/s/b")
 CAPACITY, CONCURRENT, RESERVE = 3, 2, 100
@@ -202,7 +203,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.spend(data.draw(st.sampled_from(self.occupants(went=True))), cost)
 
     def spend(self, run, cost):
-        call = self.calls.open_call(run.claim.run_id, run.claim.attempt, provider="p", model="m", api="x")
+        call = opened(self.calls, run.claim.run_id, run.claim.attempt, provider="p", model="m", api="x")
         self.calls.settle_call(call, CallEnd(200, "stop", tokens_in=1))
         with self.database.transaction() as connection:
             connection.execute(

@@ -34,6 +34,7 @@ from tests.fakes.notes import FakeNotes
 from tests.flows.site import IMAGE, INSTALLATION, FakeBell, FakeDoors, FakeFiles, FakeGitBox, FakeImages
 from tests.storm.boxes import StubBoxes
 from tests.support.breaking import some_breakers
+from tests.support.calls import opened
 
 HOST = "h1"
 
@@ -198,8 +199,7 @@ class StormWorker:
         if not self.tickets.give_go(run_id, attempt, container):
             return False
         if self.weather.cost is not None:
-            call = self.calls.open_call(run_id, attempt, provider="scripted", model="happy", api="x")
-            assert call is not None
+            call = opened(self.calls, run_id, attempt, provider="scripted", model="happy", api="x")
             if run_id % 2:
                 self._price(call, self.weather.cost)
                 self.calls.settle_call(call, CallEnd(200, "stop", tokens_in=3, tokens_out=4))

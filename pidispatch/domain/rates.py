@@ -1,0 +1,118 @@
+"""Hold what a model costs, and reckon what a call of it came to or may come to at most."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+MILLION = 1_000_000
+
+
+class CostClass(StrEnum):
+    """How far a figure of dollars may be trusted.
+
+    metered: every call measured, at a known price; floor: at least this much; plan: a subscription covers it;
+    estimate: the provider reported no usage; unrated: there is no price.
+    """
+
+    METERED = "metered"
+    FLOOR = "floor"
+    PLAN = "plan"
+    ESTIMATE = "estimate"
+    UNRATED = "unrated"
+
+
+class Rating(StrEnum):
+    """What is known of a model's price: `free` and `plan` only by an operator's explicit word."""
+
+    PRICED = "priced"
+    FREE = "free"
+    PLAN = "plan"
+    UNKNOWN = "unknown"
+
+
+class CacheWrites(StrEnum):
+    """What a request may have written to the provider's cache, and at which price."""
+
+    NONE = "none"
+    SHORT = "5m"
+    LONG = "1h"
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """What one call used. `fresh` is tokens in that came from no cache and went to none; `cache_write` is for five
+    minutes, `cache_write_1h` for an hour. `out` includes reasoning.
+    """
+
+    fresh: int = 0
+    out: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    cache_write_1h: int = 0
+
+    @property
+    def asked(self) -> int:
+        """All tokens in: what long-context tiers are chosen by."""
+        return self.fresh + self.cache_read + self.cache_write + self.cache_write_1h
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """Micro-dollars for a million tokens of each kind, and for one request."""
+
+    fresh: int
+    out: int
+    cache_read: int
+    cache_write: int
+    cache_write_1h: int
+    request: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What one model costs. `tiers` are (tokens in above which, rates), ascending, the first at 0.
+
+    `version` names the source of the figures, as records keep it. A free or planned model has one tier of zeros.
+    """
+
+    rating: Rating
+    tiers: Sequence[tuple[int, Rates]]
+    version: str
+
+    def cost(self, tokens: Tokens) -> int:
+        """Micro-dollars of a call that used these, rounded up."""
+        return _amount(self._rates(tokens.asked), tokens)
+
+    def most(self, *, tokens_in: int, tokens_out: int, writes: CacheWrites) -> int:
+        """Micro-dollars that a call may come to with at most so many tokens, however its input is split up.
+
+        A call with fewer tokens than it may have falls into any of the lower tiers, so all of them are looked at.
+        """
+        return max(
+            _amount(rates, _dearest(rates, tokens_in, tokens_out, writes))
+            for above, rates in self.tiers
+            if above <= tokens_in
+        )
+
+    def _rates(self, tokens_in: int) -> Rates:
+        return [rates for above, rates in self.tiers if above < tokens_in or above == 0][-1]
+
+
+def _dearest(rates: Rates, tokens_in: int, tokens_out: int, writes: CacheWrites) -> Tokens:
+    kinds = {"fresh": rates.fresh, "cache_read": rates.cache_read}
+    if writes is not CacheWrites.NONE:
+        kinds["cache_write"] = rates.cache_write
+    if writes is CacheWrites.LONG:
+        kinds["cache_write_1h"] = rates.cache_write_1h
+    return Tokens(out=tokens_out, **{max(kinds, key=lambda kind: kinds[kind]): tokens_in})
+
+
+def _amount(rates: Rates, tokens: Tokens) -> int:
+    millionths = (
+        rates.fresh * tokens.fresh
+        + rates.out * tokens.out
+        + rates.cache_read * tokens.cache_read
+        + rates.cache_write * tokens.cache_write
+        + rates.cache_write_1h * tokens.cache_write_1h
+    )
+    return -(-millionths // MILLION) + rates.request
