@@ -12,7 +12,7 @@ from pidispatch.errors import BoxFault, EngineUnavailable, ImageMissing, NameTak
 from pidispatch.runtime.docker import DockerBoxes
 from pidispatch.runtime.engine import Engine
 from tests.fakes.boxes import FakeBoxes
-from tests.support.boxes import a_box, an_installation, eventually, image_or_skip, job_image_tag
+from tests.support.boxes import a_box, an_installation, eventually, image_or_skip
 from tests.support.image import IMAGE
 
 NOWHERE = "f" * 64
@@ -21,7 +21,7 @@ NOWHERE = "f" * 64
 @pytest.fixture(params=["fake", pytest.param("docker", marks=pytest.mark.docker)])
 def boxes(request):
     if request.param == "fake":
-        yield FakeBoxes(images=[job_image_tag()])
+        yield FakeBoxes(images=[IMAGE])
         return
     engine = Engine()
     image_or_skip(engine)
@@ -38,7 +38,7 @@ def installation(boxes):
 @pytest.fixture
 def box(installation):
     def build(*entrypoint, image=None, **changes):
-        return a_box(installation, image or job_image_tag(), *entrypoint, **changes)
+        return a_box(installation, image or IMAGE, *entrypoint, **changes)
 
     return build
 

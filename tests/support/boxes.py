@@ -1,6 +1,5 @@
 """Build small boxes for tests; each test's containers carry a random installation of its own."""
 
-import os
 import secrets
 import time
 from collections.abc import Callable, Iterator
@@ -20,23 +19,19 @@ from pidispatch.domain.sandbox import (
 from pidispatch.errors import EngineUnavailable
 from pidispatch.runtime.docker import DockerBoxes
 from pidispatch.runtime.engine import Engine
+from tests.support.image import IMAGE
 
 T = TypeVar("T")
 SOMEBODY = 12345  # a uid that no image knows
 
 
-def job_image_tag() -> str:
-    return os.environ.get("PIDISPATCH_TEST_IMAGE", "pi-job:latest")
-
-
 def image_or_skip(engine: Engine) -> str:
-    tag = job_image_tag()
     try:
-        if not engine.api.images(name=tag):
-            pytest.skip(f"the engine has no image {tag}")
+        if not engine.api.images(name=IMAGE):
+            pytest.skip(f"the engine has no image {IMAGE}")
     except EngineUnavailable as error:
         pytest.skip(str(error))
-    return tag
+    return IMAGE
 
 
 @contextmanager
