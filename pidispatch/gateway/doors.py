@@ -5,6 +5,7 @@ from pathlib import Path
 
 import structlog
 
+from pidispatch.gateway.bounding import Bounds
 from pidispatch.gateway.door import Door
 from pidispatch.gateway.providers import Providers
 from pidispatch.gateway.proxy import Proxy
@@ -33,12 +34,14 @@ class Doors:
         providers: Providers,
         proxy: Proxy,
         settler: Settler,
+        bounds: Bounds,
         secret: bytes,
         drain_seconds: float = DRAIN_SECONDS,
     ) -> None:
         self._root = run_dir / "g"
         self._tickets, self._providers, self._proxy = tickets, providers, proxy
         self._settler, self._secret, self._drain_seconds = settler, secret, drain_seconds
+        self._bounds = bounds
         self._lock = threading.Lock()
         self._doors: dict[int, Door] = {}
         check_length(self._root / str(_LONGEST_RUN_ID) / "s")
@@ -80,6 +83,7 @@ class Doors:
             with self._lock:
                 if self._doors.get(run_id) is door:
                     del self._doors[run_id]
+            self._bounds.forget(run_id)
             log.info("gateway.door_closed", run=door.ticket.public_id)
         return self._settler.wait(run_id, SETTLE_SECONDS)
 

@@ -14,6 +14,7 @@ from typing import TypeVar
 import structlog
 
 from pidispatch.errors import ConfigurationRefused, DatabaseUnavailable
+from pidispatch.gateway.bounding import Bounds
 from pidispatch.gateway.control import NAME, Control
 from pidispatch.gateway.departures import Departures
 from pidispatch.gateway.doors import DRAIN_SECONDS, Doors
@@ -73,13 +74,22 @@ class Gateway:
         self._departures = Departures()
         pressure = Pressure()
         self._settler = Settler(ledger)
-        self._proxy = Proxy(ledger, self._settler, self._departures, hold_seconds=hold_seconds)
+        bounds = Bounds()
+        self._proxy = Proxy(
+            ledger,
+            self._settler,
+            self._departures,
+            bounds=bounds,
+            prices=prices,
+            hold_seconds=hold_seconds,
+        )
         self._doors = Doors(
             run_dir,
             tickets=tickets,
             providers=providers,
             proxy=self._proxy,
             settler=self._settler,
+            bounds=bounds,
             secret=secret,
             drain_seconds=drain_seconds,
         )

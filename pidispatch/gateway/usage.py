@@ -33,6 +33,7 @@ class Tally:
     tokens_out: int | None = None
     cache_read: int = 0
     cache_write: int = 0
+    cache_write_1h: int = 0
     reasoning: int = 0
     stop: str | None = None
     failed: bool = False
@@ -114,7 +115,9 @@ def _anthropic_usage(tally: Tally, usage: dict[str, Any]) -> None:
     if made is not None:
         tally.tokens_out = max(tally.tokens_out or 0, made)
     split = _dict(usage.get("cache_creation"))
-    written = _first(split.get("ephemeral_5m_input_tokens")) + _first(split.get("ephemeral_1h_input_tokens"))
+    long = _first(split.get("ephemeral_1h_input_tokens"))
+    written = _first(split.get("ephemeral_5m_input_tokens")) + long
+    tally.cache_write_1h = max(tally.cache_write_1h, long)
     tally.cache_write = max(tally.cache_write, _first(usage.get("cache_creation_input_tokens")), written)
     tally.cache_read = max(tally.cache_read, _first(usage.get("cache_read_input_tokens")))
     details = _dict(usage.get("output_tokens_details"))

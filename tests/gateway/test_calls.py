@@ -258,7 +258,8 @@ def test_a_client_that_leaves_ends_the_call_upstream_and_it_is_settled_as_aborte
 
     assert manual.was_hung_up()
     [end] = house.ledger.settled()
-    assert (end.status, end.stop_reason, end.measured, end.tokens_out) == (200, "aborted", False, 2)
+    assert (end.status, end.stop_reason, end.measured) == (200, "aborted", False)
+    assert 2 <= end.tokens_out < 32_768  # its text, and what may have been thought before it
 
 
 def test_a_client_that_leaves_before_the_answer_began_ends_the_call_upstream_too(make_house, manual):
