@@ -5,28 +5,13 @@ import json
 import resource
 import socket
 import threading
-from collections.abc import Iterator
 
 import pytest
 
-from pidispatch.entrypoints.scripted import ScriptedProvider
-from tests.gateway.parts import KEY, ManualUpstream, UnixClient, chat, raw_client, read_until
+from tests.gateway.parts import KEY, UnixClient, chat, raw_client, read_until
 
 PATHS = {"scripted": "/v1/chat/completions", "anthropic": "/v1/messages?beta=true"}
 CHUNKED = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
-
-
-@pytest.fixture
-def scripted() -> Iterator[ScriptedProvider]:
-    with ScriptedProvider() as provider:
-        yield provider
-
-
-@pytest.fixture
-def manual() -> Iterator[ManualUpstream]:
-    upstream = ManualUpstream()
-    yield upstream
-    upstream.close()
 
 
 def upstreams(provider):
