@@ -176,7 +176,7 @@ def test_a_content_length_that_lies(ask, name):
     assert short[1] == stream[:100]
     assert not short[2].measured
     assert sized(b"%d" % (len(stream) + 1))[1] is None
-    for wrong in (b"-1", b"x", b"5, 6", b"99999999999999"):
+    for wrong in (b"-1", b"x", b"5, 6", b"9999999"):
         status, answer, end = sized(wrong)
         assert answer is None or status == 502 or answer == stream, wrong
         assert not end.measured or is_right(end) or end.tokens_out == 0, wrong
