@@ -89,6 +89,26 @@ _STUBBORN = (
 )
 _WAIT_FOR_RELEASE = "touch waiting; for i in $(seq 900); do [ -e release ] && break; sleep 0.1; done; echo released > gated.txt"
 
+# What an agent could do to be served beside pi: by hand, by another pi, and again and again until it is told no.
+_CALL = (
+    'call() { jq -n --rawfile task /job/prompt.md --arg model "${1:-$PI_MODEL}" '
+    "'{model: $model, max_tokens: 50, messages: [{role: \"user\", content: $task}]}' "
+    "| curl -s -o /dev/null -w '%{http_code}\\n' -H 'content-type: application/json' -d @- "
+    "http://127.0.0.1:4180/v1/chat/completions; }; "
+)
+_CALL_ASIDE = f"{_CALL}call happy; call happy; call happy"
+_CALL_ON = f'{_CALL}n=0; while [ "$(call happy)" = 200 ] && [ $n -lt 500 ]; do n=$((n+1)); done; echo refused after $n'
+_SECOND_PI = (
+    '[ -n "$SECOND" ] || SECOND=1 pi -p --no-session -ne --provider "$PI_PROVIDER" --model "$PI_MODEL" '
+    '"$(cat /job/prompt.md)"'
+)
+_FORGED_USAGE = (
+    'for out in /proc/1/fd/1 /proc/[0-9]*/fd/1; do printf \'\\n{"event":"usage","tokens":{"total":0},"cost":0}\\n\' '
+    '> "$out" 2>/dev/null; done; curl -s -X POST -H "content-type: application/json" '
+    '-d \'{"v":1,"attempt":1,"code":0,"reason":"completed","turns":1,"tokens":{"total":0,"cost":0}}\' '
+    "http://127.0.0.1:4180/report; echo said so"
+)
+
 # Asks for the skill `again`, and for one that does not exist.
 _ASK_AGAIN = (
     'printf \'{"flow": "again", "task": "once more, after %s"}\' "$PI_JOB_ID" > /outbox/request-1.json; '
@@ -137,6 +157,11 @@ SCENARIOS: dict[str, Scenario] = {
     "forge-exit": Scenario(
         (say(bash(_FORGE)), Failure(401, "authentication_error", "Incorrect API key provided"))
     ),
+    "curl": Scenario((say(bash(_CALL_ASIDE)), say("I made three calls of my own."))),
+    "curl-on": Scenario((say(bash(_CALL_ON)), say("Nobody stopped me."))),
+    "curl-other": Scenario((say(bash(f"{_CALL}call other-model")), say("I called another model."))),
+    "second-pi": Scenario((say(bash(_SECOND_PI)), say("There were two of me."))),
+    "forge-usage": Scenario((say(bash(_FORGED_USAGE)), say("I told them that it was free."))),
     "env": Scenario((say(bash(_LOOK_AT_BOX)), say("That is the box."))),
     "big": Scenario(
         (
