@@ -68,6 +68,32 @@ class Rates:
     request: int = 0
 
 
+def rates_of(
+    model: str,
+    *,
+    fresh: int,
+    out: int,
+    cache_read: int | None = None,
+    cache_write: int | None = None,
+    cache_write_1h: int | None = None,
+    request: int = 0,
+) -> Rates:
+    """Rates where those of the cache may be unknown (None): nothing is then cheaper than a token that met no cache.
+
+    A claude model's tokens that are kept for an hour cost twice as much (docs.anthropic.com, prompt caching).
+    """
+    write = fresh if cache_write is None else cache_write
+    long = max(write, 2 * fresh) if "claude" in model.lower() else write
+    return Rates(
+        fresh=fresh,
+        out=out,
+        cache_read=fresh if cache_read is None else cache_read,
+        cache_write=write,
+        cache_write_1h=long if cache_write_1h is None else cache_write_1h,
+        request=request,
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Price:
     """What one model costs. `tiers` are (tokens in above which, rates), ascending, the first at 0.
