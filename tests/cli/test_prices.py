@@ -35,14 +35,14 @@ def test_the_model_of_the_configuration_and_all_that_the_file_names_are_told(com
     file(
         models={"vllm/qwen": {"input": 1, "output": 2, "request": 0.5}, "my/opus": {"like": "anthropic/claude-opus-4-5"}},
         free=["ollama/*"],
-        plan={"max": ["anthropic/claude-opus-4-5"]},
+        plan={"max": ["anthropic/claude-sonnet-4-5"]},
     )  # fmt: skip
     said = command("prices")
     assert (said.code, len(said.out.splitlines())) == (0, 5)
 
     found = {row["model"]: row for row in command("prices", "--json").document}
 
-    assert list(found) == ["vllm/qwen", "my/opus", "ollama/*", "anthropic/claude-opus-4-5"]
+    assert list(found) == ["vllm/qwen", "my/opus", "ollama/*", "anthropic/claude-sonnet-4-5"]
     (tier,) = found["vllm/qwen"]["tiers"]
     assert (tier["above"], tier["input"], tier["output"], tier["request"]) == (
         0,
@@ -54,7 +54,7 @@ def test_the_model_of_the_configuration_and_all_that_the_file_names_are_told(com
     assert found["my/opus"]["version"].startswith("prices-file sha256:")
     assert "genai-prices" in found["my/opus"]["version"]
     assert (found["ollama/*"]["rating"], found["ollama/*"]["tiers"]) == ("free", [])
-    assert (found["anthropic/claude-opus-4-5"]["rating"], found["anthropic/claude-opus-4-5"]["plan"]) == (
+    assert (found["anthropic/claude-sonnet-4-5"]["rating"], found["anthropic/claude-sonnet-4-5"]["plan"]) == (
         "plan",
         "max",
     )
