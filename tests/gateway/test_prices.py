@@ -56,3 +56,15 @@ def test_a_model_that_is_like_another_has_its_price_and_both_versions():
 
     assert (like.tiers, like.version) == (BOOK.tiers, f"{file().version}, genai-prices 1")
     assert prices.find("proxy", "x") is None
+
+
+def test_the_worker_learns_how_a_model_is_rated(make_house):
+    edited = Edited(
+        free=["groq/free"], plan={"max": ["groq/plan"]}, models={"groq/m": {"input": 1, "output": 1}}
+    )
+    doors = make_house(prices=FilePrices(edited, Beneath()), keys={"GROQ_API_KEY": "k"}).doors
+
+    rated = {model: doors.provider("groq", model).rating for model in ("free", "plan", "m", "x/y z&w")}
+
+    assert rated == {"free": "free", "plan": "plan", "m": "priced", "x/y z&w": "unknown"}
+    assert doors.provider("groq").rating is Rating.UNKNOWN
