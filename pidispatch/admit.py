@@ -1,7 +1,7 @@
 """Admit: look at the next due run, check what needs no lock, then ask for the one transaction."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -11,7 +11,6 @@ from pidispatch.domain import oneshot
 from pidispatch.domain.breaker import COUNTING, HELD_BACK
 from pidispatch.domain.identity import folder_mutex
 from pidispatch.domain.laps import Laps
-from pidispatch.domain.limits import Cap, Unit
 from pidispatch.domain.policy import Policy, Subject
 from pidispatch.domain.rates import Rating
 from pidispatch.domain.replicas import image_can
@@ -280,15 +279,9 @@ class AdmissionGate:
             capacity=policy.concurrency,
             concurrent=policy.concurrent_for(subject),
             project=subject.project,
-            cost_cap_micros=self._cost_cap(policy, caps),
+            cost_cap_micros=policy.cost_cap_within(caps),
             facts=tried.facts,
         )
-
-    @staticmethod
-    def _cost_cap(policy: Policy, caps: Sequence[Cap]) -> int | None:
-        """Its agent may call another model: a run that reserves nothing in a window of dollars may spend nothing there."""
-        reserved = [cap.amount for cap in caps if cap.unit is Unit.MICROS]
-        return min(reserved) if reserved else policy.max_cost_micros
 
     def _mutex(self, run: Waiting, folder: LocalFolder) -> str | None:
         """Runs of a forge take turns by their subject, or not at all: each works in a copy of its own."""

@@ -1,6 +1,6 @@
 """Hold the limits in force at one instant, and say which of them apply to a run."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Protocol
@@ -90,6 +90,14 @@ class Policy:
         if not costs:
             caps = tuple(replace(cap, amount=0) if cap.unit is Unit.MICROS else cap for cap in caps)
         return tuple(sorted(caps, key=lock_order))
+
+    def cost_cap_within(self, caps: Sequence[Cap]) -> int | None:
+        """What a run that counts in these windows may spend.
+
+        Its agent may call another model than its own, so a run that reserves no dollars where they are bounded has none.
+        """
+        reserved = [cap.amount for cap in caps if cap.unit is Unit.MICROS]
+        return min(reserved) if reserved else self.max_cost_micros
 
     def every_cap(self) -> tuple[Cap, ...]:
         """All windows with a cap, the global ones first: what a person wants to see of the budget."""
