@@ -12,6 +12,7 @@ from pidispatch.domain.breaker import COUNTING, HELD_BACK
 from pidispatch.domain.identity import folder_mutex
 from pidispatch.domain.laps import Laps
 from pidispatch.domain.policy import Policy, Subject
+from pidispatch.domain.rates import Rating
 from pidispatch.domain.replicas import image_can
 from pidispatch.domain.run import Claim, Waiting
 from pidispatch.domain.triggers import Disarmed
@@ -49,6 +50,7 @@ class _Try:
     run: Waiting
     policy: Policy
     laps: Laps
+    rating: Rating = Rating.UNKNOWN
     facts: Facts = field(default_factory=lambda: {"gates": {}})
 
     @property
@@ -186,14 +188,9 @@ class AdmissionGate:
             return Refused("job-image-wrong-arch", None)
         if tried.run.replicas is not None and not image_can(facts.labels):
             return Refused("job-image-replicas-unsupported", None)
-        provider = self._doors.provider(tried.provider)
-        tried.passed(
-            "provider", None if provider is None else {"api": provider.api, "key": provider.credential}
-        )
-        if provider is None:
-            return Refused("provider-unconfigured", "provider-unknown")
-        if not provider.credential:
-            return Refused("provider-unconfigured", "no-credential")
+        unusable = self._provider(tried)
+        if unusable is not None:
+            return unusable
         engine_id = self._images.engine_id()
         tried.laps.lap("engine")
         with self._notes.looking_at(tried.run.run_id, tried.run.epoch):
@@ -204,6 +201,22 @@ class AdmissionGate:
             if held_back is not None:
                 return held_back
             return self._ready(tried, subject, folder, facts.image_id, engine_id)
+
+    def _provider(self, tried: _Try) -> Refused | None:
+        """Its key is there, and what its model costs is known wherever dollars are bounded."""
+        provider = self._doors.provider(tried.provider, tried.model)
+        if provider is None:
+            tried.passed("provider", None)
+            return Refused("provider-unconfigured", "provider-unknown")
+        tried.rating = provider.rating
+        tried.passed(
+            "provider", {"api": provider.api, "key": provider.credential, "price": str(provider.rating)}
+        )
+        if not provider.credential:
+            return Refused("provider-unconfigured", "no-credential")
+        if tried.policy.max_cost_micros is not None and provider.rating is Rating.UNKNOWN:
+            return Refused("cost-cap-unenforceable", "no-price")
+        return None
 
     def _breaker(self, tried: _Try) -> Deferred | Refused | None:
         """What waited when its trigger's breaker opened does not start either."""
@@ -252,6 +265,7 @@ class AdmissionGate:
         self, tried: _Try, subject: Subject, folder: LocalFolder, image_id: str, engine_id: str
     ) -> Ready:
         policy, run = tried.policy, tried.run
+        caps = policy.caps_for(subject, costs=tried.rating not in {Rating.FREE, Rating.PLAN})
         return Ready(
             provider=tried.provider,
             model=tried.model,
@@ -261,11 +275,11 @@ class AdmissionGate:
             max_turns=run.max_turns or policy.max_turns,
             max_tokens=run.max_tokens or policy.max_tokens,
             mutex=self._mutex(run, folder),
-            caps=policy.caps_for(subject),
+            caps=caps,
             capacity=policy.concurrency,
             concurrent=policy.concurrent_for(subject),
             project=subject.project,
-            cost_cap_micros=policy.max_cost_micros,
+            cost_cap_micros=policy.cost_cap_within(caps),
             facts=tried.facts,
         )
 

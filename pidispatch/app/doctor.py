@@ -8,6 +8,7 @@ from pidispatch.app.checkup.environment import (
     check_gateway,
     check_image,
     check_policy,
+    check_prices,
     check_the_redis,
     check_triggers,
 )
@@ -37,6 +38,7 @@ def examine(settings: Settings) -> Iterator[Finding]:
     try:
         yield from _found("limits", lambda: [check_policy(settings)])
         yield from _found("triggers", lambda: [check_triggers(settings)])
+        yield from _found("prices", lambda: [check_prices(settings)])
         yield from _found("redis", lambda: [check_the_redis(where.redis)])
         engine_answers = yield from _found("engine", lambda: [check_engine(engine)])
         if engine_answers:

@@ -1,8 +1,8 @@
 """Build the gateway process: the only one that reads provider keys."""
 
 from pidispatch.app.places import addresses, environment
+from pidispatch.app.prices import prices_of
 from pidispatch.config import Settings, provider_keys
-from pidispatch.gateway.prices import NO_PRICES
 from pidispatch.gateway.process import Gateway
 from pidispatch.gateway.providers import KNOWN, Providers, key_names
 from pidispatch.store import schema
@@ -12,6 +12,7 @@ from pidispatch.store.database import Database
 
 def build_gateway(settings: Settings) -> Gateway:
     """Raises ConfigurationRefused, SchemaDiffers, DatabaseUnavailable."""
+    prices = prices_of(settings)
     database = Database(addresses(settings).database, pool_size=8, application="pidispatch gateway")
     schema.require(database)
     settings.home.mkdir(parents=True, exist_ok=True)
@@ -23,7 +24,7 @@ def build_gateway(settings: Settings) -> Gateway:
         tickets=PostgresTickets(database, timeout=settings.job_timeout),
         ledger=PostgresCallLedger(database),
         providers=_providers(settings),
-        prices=NO_PRICES,
+        prices=prices,
         clock=database.now,
     )
 

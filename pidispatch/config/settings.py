@@ -126,6 +126,7 @@ class Settings(BaseSettings):
     scoped_limits_file: OptionalFile = Field(None, alias="PI_SCOPED_LIMITS_FILE")
     projects_file: OptionalFile = Field(None, alias="PI_PROJECTS_FILE")
     settings_file: OptionalFile = Field(None, alias="PI_SETTINGS_FILE")
+    prices_file: OptionalFile = Field(None, alias="PIDISPATCH_PRICES_FILE")
     breaker_failures: NonNegative = Field(3, alias="PIDISPATCH_BREAKER_FAILURES")
     breaker_backoff: Timeout = Field(900, alias="PIDISPATCH_BREAKER_BACKOFF")
     wait_profiles: Profiles = Field((), alias="PI_WAIT_PROFILES")

@@ -24,6 +24,7 @@ _STOPPED_BY = {
     "job-image-wrong-arch": "image",
     "job-image-replicas-unsupported": "image",
     "provider-unconfigured": "provider",
+    "cost-cap-unenforceable": "provider",
     "gateway-unreachable": "provider",
     "pause-window": "pause-windows",
     "config-refused": "run-cap",

@@ -131,7 +131,7 @@ class Launcher:
             self._give_up(claim, name, container, _later(error, claim.attempt))
 
     def _prepare(self, job: Job, name: str, laps: Laps) -> BoxSpec:
-        provider = self._doors.provider(job.provider)
+        provider = self._doors.provider(job.provider, job.model)
         laps.lap("provider")
         if provider is None:
             raise BoxFault(f"the gateway no longer knows the provider {job.provider}")

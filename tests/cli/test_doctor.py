@@ -27,7 +27,7 @@ from tests.support.engines import scripted_engine
 from tests.support.timed import Folders, an_entry, synced, the_schedules
 from tests.support.wallclock import utc
 
-ENVIRONMENT = ["limits", "triggers", "redis", "engine", "image", "gateway", "provider", "schema"]
+ENVIRONMENT = ["limits", "triggers", "prices", "redis", "engine", "image", "gateway", "provider", "schema"]
 ROWS = [
     "windows", "scopes", "folders", "slots", "ended runs", "reservations", "charges", "one-shots", "attempts", "payloads",
     "waits", "worker", "reconciler",
@@ -60,7 +60,13 @@ class Surroundings:
             "GET /healthz": (200, {"ready": True}),
             "GET /providers/anthropic": (
                 200,
-                {"name": "anthropic", "api": "anthropic-messages", "known_to_pi": True, "credential": True},
+                {
+                    "name": "anthropic",
+                    "api": "anthropic-messages",
+                    "known_to_pi": True,
+                    "credential": True,
+                    "rating": "priced",
+                },
             ),
         }
         self.containers = []
@@ -150,7 +156,7 @@ def test_a_person_sees_a_line_for_each_check_and_the_way_out(doctor, database):
     assert "ok       engine: answers as ENGINE-ENGIN\n" in said.out
     assert "FAILED   windows: runs of *, day from 2" in said.out
     assert "used is 7, its reservations are 1\n         keep the database as it is" in said.out
-    assert said.out.splitlines()[-1].startswith("23 checks: 2 failed")
+    assert said.out.splitlines()[-1].startswith("24 checks: 2 failed")
 
 
 def test_rows_and_containers_that_do_not_match_are_named(doctor, database, around):
@@ -245,6 +251,13 @@ def test_a_triggers_file_that_is_broken_is_a_failure(pidispatch, bare, tmp_path)
     bare.setenv("PI_TRIGGERS_FILE", str(tmp_path / "broken.json"))
 
     assert "broken.json" in failures(pidispatch("doctor", "--json"))["triggers"]
+
+
+def test_a_prices_file_that_is_broken_is_a_failure(pidispatch, bare, tmp_path):
+    (tmp_path / "broken.json").write_text("{")
+    bare.setenv("PIDISPATCH_PRICES_FILE", str(tmp_path / "broken.json"))
+
+    assert "broken.json" in failures(pidispatch("doctor", "--json"))["prices"]
 
 
 def test_a_schedule_is_looked_after_or_that_is_said(pidispatch, database):

@@ -45,8 +45,15 @@ class Installation:
             "PI_PROVIDER": "scripted",
             "PI_MODEL": "happy",
             "PI_DAILY_CAP": "1000",
+            "PIDISPATCH_PRICES_FILE": str(root / "prices.json"),
             **{name: os.environ[name] for name in ("DOCKER_HOST", "PI_JOB_IMAGE") if name in os.environ},
         }
+
+        self.prices()
+
+    def prices(self, **content: Any) -> None:
+        """Write the prices file anew."""
+        (self.root / "prices.json").write_text(json.dumps({"version": 1, **content}))
 
     def start(self, *arguments: str) -> None:
         self.process = subprocess.Popen(

@@ -10,6 +10,7 @@ from pidispatch.app.marks import mark_keeper, mark_reader
 from pidispatch.app.standing import StandingTriggers
 from pidispatch.domain.outbox import Letter
 from pidispatch.domain.policy import Policy
+from pidispatch.domain.rates import Rating
 from pidispatch.errors import EngineUnavailable, FolderRefused, GatewayUnavailable
 from pidispatch.execute.chain import ChainCollector, ChainLimits
 from pidispatch.execute.cleanup import Cleanup
@@ -58,12 +59,15 @@ class FakeImages:
 class FakeDoors:
     providers: dict[str, ProviderFacts] = field(
         default_factory=lambda: {
-            "scripted": ProviderFacts("scripted", "openai-completions", known_to_pi=False, credential=True)
+            "scripted": ProviderFacts(
+                "scripted", "openai-completions", known_to_pi=False, credential=True, rating=Rating.PRICED
+            )
         }
     )
     down: bool = False
     opened: set[int] = field(default_factory=set)
     directories: set[int] = field(default_factory=set)
+    asked: list[tuple[str, str | None]] = field(default_factory=list)
 
     def _answer(self):
         if self.down:
@@ -83,8 +87,9 @@ class FakeDoors:
         self._answer()
         self.directories.discard(run_id)
 
-    def provider(self, name):
+    def provider(self, name, model=None):
         self._answer()
+        self.asked.append((name, model))
         return self.providers.get(name)
 
 

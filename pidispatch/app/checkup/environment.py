@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from pidispatch import shipped
 from pidispatch.app.policy import FilePolicies
+from pidispatch.app.prices import prices_problems
 from pidispatch.app.standing import StandingTriggers
 from pidispatch.config import Settings
 from pidispatch.domain.checkup import Finding, Grade
@@ -90,3 +91,13 @@ def check_triggers(settings: Settings) -> Finding:
     except ConfigurationRefused as error:
         return Finding("triggers", Grade.FAILED, "; ".join(error.problems), MEND)
     return Finding("triggers", Grade.OK, f"entries: {len(found.entries)}")
+
+
+def check_prices(settings: Settings) -> Finding:
+    """Read as a gateway that starts would."""
+    if settings.prices_file is None:
+        return Finding("prices", Grade.OK, "no file: the prices of genai-prices are in force")
+    problems = prices_problems(settings)
+    if problems:
+        return Finding("prices", Grade.FAILED, "; ".join(problems), MEND.replace("worker", "gateway"))
+    return Finding("prices", Grade.OK, f"{settings.prices_file} comes before the prices of genai-prices")

@@ -9,6 +9,7 @@ from pidispatch.domain.files.jsonfile import read_json
 from pidispatch.domain.files.overlay import Overlay, parse_overlay
 from pidispatch.domain.files.overlaykeys import KEYS
 from pidispatch.domain.files.pausewindows import parse_pause_windows
+from pidispatch.domain.files.prices import PriceFile, parse_prices
 from pidispatch.domain.files.projects import Projects, judge_together, parse_projects
 from pidispatch.domain.files.scopedlimits import ScopedLimits, parse_scoped_limits
 from pidispatch.domain.files.scopes import ScopeKind
@@ -24,15 +25,19 @@ class FileKind(StrEnum):
     PAUSE_WINDOWS = "pause-windows"
     SETTINGS = "settings"
     TRIGGERS = "triggers"
+    PRICES = "prices"
 
 
-Value = ScopedLimits | Projects | PauseWindows | Overlay | Triggers
+Value = ScopedLimits | Projects | PauseWindows | Overlay | Triggers | PriceFile
 
 _BY_CONTENT = {
     "limits": FileKind.SCOPED_LIMITS,
     "projects": FileKind.PROJECTS,
     "windows": FileKind.PAUSE_WINDOWS,
     "triggers": FileKind.TRIGGERS,
+    "models": FileKind.PRICES,
+    "free": FileKind.PRICES,
+    "plan": FileKind.PRICES,
 }
 
 
@@ -60,6 +65,9 @@ class Checked:
                 return _count(len(pauses.windows), "window")
             case Triggers() as triggers:
                 return _count(len(triggers.entries), "trigger")
+            case PriceFile() as prices:
+                covered = f"{len(prices.covered) - len(prices.plans)} free, {len(prices.plans)} in a plan"
+                return f"{_count(len(prices.models), 'price')}, {covered}"
             case Overlay() as overlay:
                 return _count(sum(getattr(overlay, k.attribute) is not None for k in KEYS.values()), "key")
             case never:
@@ -92,9 +100,9 @@ def kind_of(file: str, content: bytes) -> FileKind | None:
     keys = read_json(content, file).value
     if not isinstance(keys, dict):
         return None
-    found = [kind for key, kind in _BY_CONTENT.items() if key in keys]
+    found = {kind for key, kind in _BY_CONTENT.items() if key in keys}
     if len(found) == 1:
-        return found[0]
+        return found.pop()
     return FileKind.SETTINGS if not found and keys.keys() & KEYS.keys() else None
 
 
@@ -110,6 +118,8 @@ def _parse(kind: FileKind, content: bytes, file: str) -> Value:
             return parse_overlay(content, file)
         case FileKind.TRIGGERS:
             return parse_triggers(content, file)
+        case FileKind.PRICES:
+            return parse_prices(content, file)
         case never:
             assert_never(never)
 

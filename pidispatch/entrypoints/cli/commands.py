@@ -16,6 +16,7 @@ from pidispatch.entrypoints.cli import (
     image,
     logs,
     pausing,
+    prices,
     requeueing,
     run,
     runs,
@@ -55,6 +56,7 @@ cli.command()(logs.logs)
 cli.command()(explain.explain)
 cli.command()(status.status)
 cli.command()(budget.budget)
+cli.command()(prices.prices)
 cli.command()(pausing.pause)
 cli.command()(pausing.resume)
 cli.command()(cancelling.cancel)

@@ -1,0 +1,31 @@
+"""Say what a call came to, and how far the figure may be trusted."""
+
+from pidispatch.domain.rates import CostClass, Price, Rating, Tokens
+from pidispatch.ports import CallEnd, Cost
+
+
+def cost_of(price: Price | None, end: CallEnd) -> Cost:
+    """The cost of a call that ended so, at the price that was found when it began: history is never priced anew."""
+    if price is None or price.rating is Rating.UNKNOWN:
+        return Cost(None, CostClass.UNRATED, None)
+    if price.rating is Rating.FREE:
+        return Cost(0, CostClass.UNRATED, price.version)
+    if price.rating is Rating.PLAN:
+        return Cost(0, CostClass.PLAN, price.version)
+    used = tokens_of(end)
+    # A request that was refused is not billed, whatever one that is answered costs by itself.
+    billed = 200 <= end.status < 300 or used != Tokens()
+    micros = price.cost(used) if billed else 0
+    return Cost(micros, CostClass.METERED if end.measured else CostClass.ESTIMATE, price.version)
+
+
+def tokens_of(end: CallEnd) -> Tokens:
+    """What was used by the kinds that have rates of their own."""
+    long = min(end.cache_write_1h, end.cache_write)
+    return Tokens(
+        fresh=end.tokens_in,
+        out=end.tokens_out,
+        cache_read=end.cache_read,
+        cache_write=end.cache_write - long,
+        cache_write_1h=long,
+    )
