@@ -58,6 +58,17 @@ class ControlDoors:
                 f"its answer about {name} is not one: {_reason(status, answer)}"
             ) from error
 
+    def busy_providers(self) -> dict[str, datetime]:
+        """The providers whose calls are held back now, and until when."""
+        status, answer = self._ask("GET", "/providers")
+        found = answer.get("busy")
+        if status != 200 or not isinstance(found, dict):
+            raise GatewayUnavailable(f"it does not say who is busy: {_reason(status, answer)}")
+        try:
+            return {str(name): datetime.fromisoformat(str(until)) for name, until in found.items()}
+        except ValueError as error:
+            raise GatewayUnavailable("its answer about busy providers is not one") from error
+
     def remove(self, run_id: int) -> None:
         status, answer = self._ask("DELETE", f"/runs/{run_id}/directory", seconds=CLOSE_SECONDS)
         if status != 204:

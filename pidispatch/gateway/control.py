@@ -48,6 +48,9 @@ class Control:
         if (head.method, head.path) == ("GET", "/healthz"):
             health = {"ready": self.ready, "pid": os.getpid(), "boot": self._boot.isoformat()}
             wire.answer(200 if self.ready else 503, health)
+        elif (head.method, head.path) == ("GET", "/providers"):
+            busy = {name: until.isoformat() for name, until in self._knowledge.busy().items()}
+            wire.answer(200, {"busy": busy})
         elif head.method == "GET" and (named := _PROVIDER.fullmatch(head.path)):
             self._provider(wire, named[1], head.query)
         elif run := _RUN.fullmatch(head.path):

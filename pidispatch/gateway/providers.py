@@ -61,12 +61,16 @@ KNOWN: Mapping[str, Known] = {
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """One provider as this gateway may use it. The key shows in no repr."""
+    """One provider as this gateway may use it. The key shows in no repr.
+
+    `slots`: at most so many of its calls are under way; None is no bound.
+    """
 
     facts: ProviderFacts
     url: str
     takes_options: bool
     key: str | None = field(repr=False)
+    slots: int | None = None
 
     def credentials(self) -> tuple[tuple[str, str], ...]:
         """The header that carries the key; none for a provider on this machine that needs no key."""
