@@ -30,6 +30,7 @@ from pidispatch.ports import (
     OpenFolder,
     Passed,
     Policies,
+    ProviderFacts,
     Ready,
     Refused,
 )
@@ -39,6 +40,7 @@ log = structlog.get_logger(__name__)
 LOOKS = 50  # runs looked at for one bell; the reconciler rings again for the rest
 LOCAL = "local"
 ASK_AGAIN = timedelta(seconds=10)  # when a part that did not answer is asked again
+BUSY_LOOK = timedelta(minutes=5)  # a window may end early: another key, a gateway that was restarted
 COUNTED_SOON = timedelta(seconds=1)
 
 
@@ -66,6 +68,13 @@ class _Try:
     def passed(self, gate: str, seen: object) -> None:
         self.facts["gates"][gate] = seen
         self.laps.lap(gate)
+
+
+def _seen_of(provider: ProviderFacts) -> dict[str, object]:
+    seen: dict[str, object] = {"api": provider.api, "key": provider.credential}
+    if provider.busy_until is not None:
+        seen["busy_until"] = provider.busy_until.isoformat()
+    return seen
 
 
 def _no_file(_key: str, _run: str) -> Disarmed | None:
@@ -186,14 +195,9 @@ class AdmissionGate:
             return Refused("job-image-wrong-arch", None)
         if tried.run.replicas is not None and not image_can(facts.labels):
             return Refused("job-image-replicas-unsupported", None)
-        provider = self._doors.provider(tried.provider)
-        tried.passed(
-            "provider", None if provider is None else {"api": provider.api, "key": provider.credential}
-        )
-        if provider is None:
-            return Refused("provider-unconfigured", "provider-unknown")
-        if not provider.credential:
-            return Refused("provider-unconfigured", "no-credential")
+        held_back = self._provider(tried)
+        if held_back is not None:
+            return held_back
         engine_id = self._images.engine_id()
         tried.laps.lap("engine")
         with self._notes.looking_at(tried.run.run_id, tried.run.epoch):
@@ -204,6 +208,17 @@ class AdmissionGate:
             if held_back is not None:
                 return held_back
             return self._ready(tried, subject, folder, facts.image_id, engine_id)
+
+    def _provider(self, tried: _Try) -> Deferred | Refused | None:
+        provider, now = self._doors.provider(tried.provider), tried.run.now
+        tried.passed("provider", None if provider is None else _seen_of(provider))
+        if provider is None:
+            return Refused("provider-unconfigured", "provider-unknown")
+        if not provider.credential:
+            return Refused("provider-unconfigured", "no-credential")
+        if provider.busy_until is not None and provider.busy_until > now:
+            return Deferred("provider-busy", min(provider.busy_until, now + BUSY_LOOK))
+        return None
 
     def _breaker(self, tried: _Try) -> Deferred | Refused | None:
         """What waited when its trigger's breaker opened does not start either."""

@@ -25,6 +25,7 @@ _STOPPED_BY = {
     "job-image-replicas-unsupported": "image",
     "provider-unconfigured": "provider",
     "gateway-unreachable": "provider",
+    "provider-busy": "provider",
     "pause-window": "pause-windows",
     "config-refused": "run-cap",
     "paused": "pause",

@@ -58,10 +58,12 @@ class ControlDoors:
                 f"its answer about {name} is not one: {_reason(status, answer)}"
             ) from error
 
-    def busy_providers(self) -> dict[str, datetime]:
-        """The providers whose calls are held back now, and until when."""
-        status, answer = self._ask("GET", "/providers")
+    def busy_providers(self, *, seconds: float = QUICK_SECONDS) -> dict[str, datetime]:
+        """The providers whose calls are held back now, and until when. Raises GatewayUnavailable."""
+        status, answer = self._ask("GET", "/providers", seconds=seconds)
         found = answer.get("busy")
+        if status == 404:  # a gateway of an earlier version
+            return {}
         if status != 200 or not isinstance(found, dict):
             raise GatewayUnavailable(f"it does not say who is busy: {_reason(status, answer)}")
         try:

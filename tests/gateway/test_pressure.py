@@ -163,7 +163,7 @@ def test_a_call_is_held_up_to_the_bound_and_then_told_what_the_provider_said(hou
 
     assert (status, other) == (429, 200)
     assert answer == failure().body()
-    assert 0.5 < time.monotonic() - began
+    assert time.monotonic() - began > 0.5
     [refused, good] = house.ledger.settled(2)
     assert (refused.status, refused.stop_reason, refused.tokens_in, refused.measured) == (
         429,
@@ -183,7 +183,7 @@ def test_a_window_that_is_closed_for_long_is_told_at_once_and_nobody_knocks_agai
     assert answers == [(529, failure().body())] * 3
     assert len(upstream.came) == 1
     until = house.doors.provider("scripted").busy_until
-    assert 3500 < (until - house.gateway._clock()).total_seconds() <= 3600  # noqa: SLF001
+    assert 3500 < (until - house.gateway._clock()).total_seconds() <= 3600
     assert list(house.doors.busy_providers()) == ["scripted"]
     assert [end.status for end in house.ledger.settled(3)] == [529] * 3
 
@@ -251,7 +251,7 @@ def test_another_provider_is_not_held(make_house, upstream):
 
 def test_no_more_calls_than_slots_are_under_way(make_house, upstream):
     house = make_house({"scripted": f"{upstream.url}/v1"})
-    all_of_them = house.gateway._doors._providers._all  # noqa: SLF001
+    all_of_them = house.gateway._doors._providers._all
     all_of_them["scripted"] = replace(all_of_them["scripted"], slots=2)
     upstream.gate.clear()
 
@@ -267,7 +267,7 @@ def test_no_more_calls_than_slots_are_under_way(make_house, upstream):
 
 def test_without_a_slot_for_too_long_a_call_is_told_so_by_us(make_house, upstream):
     house = make_house({"scripted": f"{upstream.url}/v1"}, pressure=Pressure(hold_seconds=0.3))
-    all_of_them = house.gateway._doors._providers._all  # noqa: SLF001
+    all_of_them = house.gateway._doors._providers._all
     all_of_them["scripted"] = replace(all_of_them["scripted"], slots=1)
     upstream.gate.clear()
     first = Callers([house.open(1)])
@@ -319,7 +319,7 @@ class Line:
         return waiter
 
     def length(self):
-        return len(self.pressure._keys["p"].line) if "p" in self.pressure._keys else 0  # noqa: SLF001
+        return len(self.pressure._keys["p"].line) if "p" in self.pressure._keys else 0
 
     def finish(self):
         for thread in self.threads:
