@@ -14,6 +14,7 @@ ESCAPE = re.compile(
     r"|(?<![0-9A-Za-z])0x(?P<source>[0-9A-Fa-f]{2})(?![0-9A-Fa-f])"
 )
 _BASES = {"octal": 8, "decimal": 10}
+MOST_NESTED = 256  # bytes; a certificate's key in all forms within forms would fill much memory
 ROUNDS = 3  # an escape within an escape within an escape
 
 # Everything but letters and digits may stand between two characters of a secret that was split.
@@ -51,6 +52,8 @@ def forms(secret: str) -> Iterator[str]:
         yield plain
         yield data.decode("latin-1")
         yield from _encoded(data)
+        if len(data) > MOST_NESTED:
+            continue
         whole = base64.b64encode(data)
         for inner in (
             data.hex(),

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import structlog
 
+from pidispatch.domain.redaction import Redactor
 from pidispatch.errors import ConfigurationRefused, DatabaseUnavailable
 from pidispatch.gateway.control import NAME, Control
 from pidispatch.gateway.departures import Departures
@@ -55,6 +56,7 @@ class Gateway:
         providers: Providers,
         prices: Prices = NO_PRICES,
         pressure: Pressure | None = None,
+        redactor: Redactor | None = None,
         clock: Clock = utc_now,
         hold_seconds: float = HOLD_SECONDS,
         drain_seconds: float = DRAIN_SECONDS,
@@ -73,9 +75,15 @@ class Gateway:
         secret = load_secret(secret_file)
         self._departures = Departures()
         self._pressure = pressure or Pressure()
+        redactor = redactor or Redactor(providers.secrets())
         self._settler = Settler(ledger)
         self._proxy = Proxy(
-            ledger, self._settler, self._departures, pressure=self._pressure, hold_seconds=hold_seconds
+            ledger,
+            self._settler,
+            self._departures,
+            pressure=self._pressure,
+            redactor=redactor,
+            hold_seconds=hold_seconds,
         )
         self._doors = Doors(
             run_dir,
@@ -83,6 +91,7 @@ class Gateway:
             providers=providers,
             proxy=self._proxy,
             settler=self._settler,
+            redactor=redactor,
             secret=secret,
             drain_seconds=drain_seconds,
         )
@@ -90,6 +99,7 @@ class Gateway:
             run_dir,
             doors=self._doors,
             knowledge=Knowledge(providers, prices, self._pressure),
+            redactor=redactor,
             boot=self._boot,
         )
 

@@ -116,6 +116,10 @@ class Providers:
     def find(self, name: str) -> Provider | None:
         return self._all.get(name)
 
+    def secrets(self) -> frozenset[str]:
+        """Every key, for whoever must hide them."""
+        return frozenset(provider.key for provider in self._all.values() if provider.key is not None)
+
     def facts(self, name: str) -> ProviderFacts | None:
         provider = self._all.get(name)
         return provider.facts if provider else None

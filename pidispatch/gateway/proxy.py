@@ -3,10 +3,11 @@
 import contextlib
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import structlog
 
+from pidispatch.domain.redaction import Redactor
 from pidispatch.errors import DatabaseUnavailable
 from pidispatch.gateway.departures import Departures
 from pidispatch.gateway.envelope import Envelope, NotARequest, read_envelope, with_usage
@@ -89,11 +90,12 @@ class Proxy:
         departures: Departures,
         *,
         pressure: Pressure,
+        redactor: Redactor,
         upstream: Upstream | None = None,
         hold_seconds: float = HOLD_SECONDS,
     ) -> None:
         self._ledger, self._settler, self._departures = ledger, settler, departures
-        self._pressure = pressure
+        self._pressure, self._redactor = pressure, redactor
         self._upstream = upstream or Upstream()
         self._hold_seconds = hold_seconds
 
@@ -109,6 +111,8 @@ class Proxy:
         except NotARequest as refusal:
             wire.answer(400, problem("invalid_request_error", f"pidispatch: {refusal}"))
             return
+        # The name is kept in a row; the body, in which the provider reads it, stays as it is.
+        envelope = replace(envelope, model=self._redactor.text(envelope.model))
         meter = Meter(provider.facts.api, len(body))
         call = Call(ticket, provider, envelope, head, body, wire, meter)
         with lines.track(call.line), self._departures.watch(wire.sock, call.line.cut):
