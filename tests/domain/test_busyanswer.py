@@ -4,7 +4,7 @@ import json
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pidispatch.domain.busyanswer import STATUSES, asked_pause, busy
@@ -86,6 +86,7 @@ VALUES = st.sampled_from(["0", "rejected"]) | st.text(max_size=40) | st.from_reg
 )  # fmt: skip
 
 
+@settings(deadline=None)
 @given(
     st.sampled_from(sorted(STATUSES)),
     st.dictionaries(st.sampled_from(NAMES), VALUES),

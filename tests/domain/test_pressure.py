@@ -1,6 +1,7 @@
 """The gate before a provider's key: single steps, and a machine that keeps what must always hold."""
 
 import pytest
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
@@ -172,6 +173,7 @@ class Key(RuleBasedStateMachine):
 
 
 TestKey = Key.TestCase
+TestKey.settings = settings(deadline=None)
 
 
 @pytest.mark.parametrize("refusals", [1, 2, 20, 10_000])

@@ -8,7 +8,7 @@ import time
 from urllib.parse import quote, unquote
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pidispatch.domain.redaction import LONGEST, MASK, MOST_TEXT, Redactor
@@ -191,6 +191,7 @@ def pieces_of(secret):
             yield from (text[at : at + 16] for at in range(len(text) - 15))
 
 
+@settings(deadline=None)
 @given(st.data(), st.lists(SECRETS, min_size=1, max_size=3, unique=True))
 def test_whatever_forms_are_put_into_a_text_nothing_of_the_secret_is_left(data, secrets):
     hides = Redactor(secrets)
@@ -205,6 +206,7 @@ def test_whatever_forms_are_put_into_a_text_nothing_of_the_secret_is_left(data, 
         assert not [piece for secret in secrets for piece in pieces_of(secret) if piece in reading]
 
 
+@settings(deadline=None)
 @given(NOISE, NOISE, st.lists(SECRETS, max_size=3))
 def test_a_text_without_secrets_is_unchanged_and_one_with_them_loses_nothing_else(before, after, secrets):
     hides = Redactor([*secrets, KEY])
@@ -213,11 +215,13 @@ def test_a_text_without_secrets_is_unchanged_and_one_with_them_loses_nothing_els
     assert hides.text(f"{before}<{KEY}>{after}") == f"{before}<{MASK}>{after}"
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_any_bytes_without_secrets_are_unchanged(data):
     assert HIDES.data(data) == data
 
 
+@settings(deadline=None)
 @given(st.text(max_size=80))
 def test_masking_twice_is_masking_once(text):
     once = HIDES.text(text + KEY)
