@@ -107,6 +107,8 @@ def _refused(gate: Gate, leave: Pass, pause: float | None, now: float, jitter: f
     refusals = 1 if calm else gate.refusals + 1
     wait = max(pause or 0.0, pause_after(refusals))
     until = now + _with_jitter(min(wait, LONGEST_WINDOW), jitter)
+    # A call of before the pause may have been told of a longer one meanwhile.
+    until = max(until, gate.until or until)
     return replace(gate, until=until, refusals=refusals, probing_since=None)
 
 

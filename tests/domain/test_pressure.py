@@ -98,6 +98,14 @@ def test_a_late_refusal_may_tell_of_a_longer_pause():
     assert refused(refused(OPEN, pause=5.0), 1.0, pause=60.0).until == 61.0
 
 
+def test_a_refused_probe_does_not_shorten_what_another_call_was_told_meanwhile():
+    gate, leave = probing(refused(OPEN), 1.0)
+
+    gate = refused(gate, 1.5, pause=60.0)
+
+    assert refused(gate, 2.0, leave=leave).until == 61.5
+
+
 def test_an_answer_to_a_call_that_was_sent_before_the_refusal_opens_nothing():
     gate = refused(OPEN, pause=5.0)
 
