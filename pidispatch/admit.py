@@ -31,6 +31,7 @@ from pidispatch.ports import (
     OpenFolder,
     Passed,
     Policies,
+    ProviderFacts,
     Ready,
     Refused,
 )
@@ -40,6 +41,7 @@ log = structlog.get_logger(__name__)
 LOOKS = 50  # runs looked at for one bell; the reconciler rings again for the rest
 LOCAL = "local"
 ASK_AGAIN = timedelta(seconds=10)  # when a part that did not answer is asked again
+BUSY_LOOK = timedelta(minutes=5)  # a window may end early: another key, a gateway that was restarted
 COUNTED_SOON = timedelta(seconds=1)
 
 
@@ -68,6 +70,13 @@ class _Try:
     def passed(self, gate: str, seen: object) -> None:
         self.facts["gates"][gate] = seen
         self.laps.lap(gate)
+
+
+def _seen_of(provider: ProviderFacts) -> dict[str, object]:
+    seen = {"api": provider.api, "key": provider.credential, "price": str(provider.rating)}
+    if provider.busy_until is not None:
+        seen["busy_until"] = provider.busy_until.isoformat()
+    return seen
 
 
 def _no_file(_key: str, _run: str) -> Disarmed | None:
@@ -188,9 +197,9 @@ class AdmissionGate:
             return Refused("job-image-wrong-arch", None)
         if tried.run.replicas is not None and not image_can(facts.labels):
             return Refused("job-image-replicas-unsupported", None)
-        unusable = self._provider(tried)
-        if unusable is not None:
-            return unusable
+        held_back = self._provider(tried)
+        if held_back is not None:
+            return held_back
         engine_id = self._images.engine_id()
         tried.laps.lap("engine")
         with self._notes.looking_at(tried.run.run_id, tried.run.epoch):
@@ -202,20 +211,19 @@ class AdmissionGate:
                 return held_back
             return self._ready(tried, subject, folder, facts.image_id, engine_id)
 
-    def _provider(self, tried: _Try) -> Refused | None:
-        """Its key is there, and what its model costs is known wherever dollars are bounded."""
-        provider = self._doors.provider(tried.provider, tried.model)
+    def _provider(self, tried: _Try) -> Deferred | Refused | None:
+        """Its key is there and not held back, and what its model costs is known wherever dollars are bounded."""
+        provider, now = self._doors.provider(tried.provider, tried.model), tried.run.now
+        tried.passed("provider", None if provider is None else _seen_of(provider))
         if provider is None:
-            tried.passed("provider", None)
             return Refused("provider-unconfigured", "provider-unknown")
         tried.rating = provider.rating
-        tried.passed(
-            "provider", {"api": provider.api, "key": provider.credential, "price": str(provider.rating)}
-        )
         if not provider.credential:
             return Refused("provider-unconfigured", "no-credential")
         if tried.policy.max_cost_micros is not None and provider.rating is Rating.UNKNOWN:
             return Refused("cost-cap-unenforceable", "no-price")
+        if provider.busy_until is not None and provider.busy_until > now:
+            return Deferred("provider-busy", min(provider.busy_until, now + BUSY_LOOK))
         return None
 
     def _breaker(self, tried: _Try) -> Deferred | Refused | None:

@@ -593,6 +593,10 @@ class Doors(Protocol):
         """Remove the socket's directory; only after the container is proven gone. Idempotent."""
 
 
+Redact = Callable[[bytes], bytes]
+"""What is to be kept of a run, with every known secret in it masked. Raises GatewayUnavailable."""
+
+
 @dataclass(frozen=True, slots=True)
 class Ticket:
     """What the gateway needs to know of a run it opens a door for. `egress`: hosts it may reach besides those of all."""

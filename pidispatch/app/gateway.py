@@ -2,7 +2,9 @@
 
 from pidispatch.app.places import addresses, environment
 from pidispatch.app.prices import prices_of
+from pidispatch.app.secrets import known_secrets
 from pidispatch.config import Settings, provider_keys
+from pidispatch.domain.redaction import Redactor
 from pidispatch.gateway.process import Gateway
 from pidispatch.gateway.providers import KNOWN, Providers, key_names
 from pidispatch.store import schema
@@ -17,13 +19,15 @@ def build_gateway(settings: Settings) -> Gateway:
     schema.require(database)
     settings.home.mkdir(parents=True, exist_ok=True)
     settings.run_dir.parent.mkdir(parents=True, exist_ok=True)
+    providers = _providers(settings)
     return Gateway(
         settings.run_dir,
         settings.home / "gateway.key",
         settings.worker_name,
         tickets=PostgresTickets(database, timeout=settings.job_timeout),
         ledger=PostgresCallLedger(database),
-        providers=_providers(settings),
+        providers=providers,
+        redactor=Redactor(providers.secrets() | known_secrets(settings)),
         prices=prices,
         clock=database.now,
     )

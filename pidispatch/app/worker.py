@@ -109,6 +109,7 @@ def _joined(adapters: Adapters, installation: str) -> WorkerApp:
         watch=adapters.boxes,
         doors=adapters.doors,
         chains=_chains(adapters, installation),
+        redact=adapters.redact,
         cleanup=cleanup,
         notes=adapters.notes,
         clock=adapters.database.now,
@@ -175,6 +176,7 @@ def _chains(adapters: Adapters, installation: str) -> ChainCollector:
         head_commit=head_commit,
         policies=adapters.policies,
         limits=ChainLimits(settings.chain_depth_max, settings.chain_tree_runs, settings.chain_tree_micros),
+        redact=adapters.redact,
     )
 
 

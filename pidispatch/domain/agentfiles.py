@@ -13,6 +13,9 @@ _CONTEXT_WINDOW = 128_000
 # pi calls these with another wire API than ours unless their model is listed (provider-level `api` is not enough).
 _LISTED_ALWAYS = frozenset({"openai"})
 _MAX_TOKENS = 8_192
+# The gateway may hold a call for 60 s (database away) and 240 s (provider busy) before it sends it, and waits up to
+# 300 s for the provider's next bytes. pi's own 300 s would end a held call, lose its place in line and ask again.
+_IDLE_MILLISECONDS = 630_000
 
 
 def agent_files(provider: str, model: str, api: str, known_to_pi: bool) -> dict[str, bytes]:  # noqa: FBT001
@@ -28,6 +31,7 @@ def agent_files(provider: str, model: str, api: str, known_to_pi: bool) -> dict[
         entry |= {"api": api, "models": [{"id": model, **figures}]}
     settings = {
         "retry": {"enabled": True, "maxRetries": 3, "baseDelayMs": 2000},
+        "httpIdleTimeoutMs": _IDLE_MILLISECONDS,
         "cacheWarming": "off",  # the default sends paid requests while idle
     }
     return {"models.json": _bytes({"providers": {provider: entry}}), "settings.json": _bytes(settings)}

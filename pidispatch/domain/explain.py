@@ -26,6 +26,7 @@ _STOPPED_BY = {
     "provider-unconfigured": "provider",
     "cost-cap-unenforceable": "provider",
     "gateway-unreachable": "provider",
+    "provider-busy": "provider",
     "pause-window": "pause-windows",
     "config-refused": "run-cap",
     "paused": "pause",

@@ -8,7 +8,7 @@ from typing import Any
 import structlog
 
 from pidispatch.domain.chaintree import Harvest
-from pidispatch.domain.exitline import TAIL_LIMIT, ExitLine, parse_exit
+from pidispatch.domain.exitline import POLICY_LABELS, TAIL_LIMIT, ExitLine, parse_exit
 from pidispatch.domain.outcome import MAX_SILENT, REPORT_CAPABILITY, Again, End, Evidence, judge
 from pidispatch.domain.reconcile import GATEWAY_PATIENCE, preparer_fell_silent
 from pidispatch.domain.run import AttemptFacts, BoxEnd, Claim, Occupant, Outcome, State
@@ -16,7 +16,18 @@ from pidispatch.domain.sandbox import explain_start_failure
 from pidispatch.errors import GatewayUnavailable, StaleEpoch
 from pidispatch.execute.chain import ChainCollector
 from pidispatch.execute.cleanup import Cleanup
-from pidispatch.ports import Boxes, BoxState, BoxWatch, Doors, Endings, Notes, Occupants, Reports, Runs
+from pidispatch.ports import (
+    Boxes,
+    BoxState,
+    BoxWatch,
+    Doors,
+    Endings,
+    Notes,
+    Occupants,
+    Redact,
+    Reports,
+    Runs,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -50,6 +61,7 @@ class Finisher:
         watch: BoxWatch,
         doors: Doors,
         chains: ChainCollector,
+        redact: Redact,
         cleanup: Cleanup,
         notes: Notes,
         clock: Callable[[], datetime],
@@ -63,6 +75,7 @@ class Finisher:
         self._watch = watch
         self._doors = doors
         self._chains = chains
+        self._redact = redact
         self._cleanup = cleanup
         self._notes = notes
         self._clock = clock
@@ -144,8 +157,17 @@ class Finisher:
     def _keep_exit_line(self, claim: Claim, line: ExitLine | None) -> None:
         """The line on stdout is telemetry: kept where no signed report is, never believed."""
         if line is not None:
-            said: dict[str, Any] = {"code": line.code, "reason": line.reason, "turns": line.turns}
+            said: dict[str, Any] = {"code": line.code, "reason": self._safe(line.reason), "turns": line.turns}
             self._reports.keep_report(claim.run_id, claim.attempt, said, verified=False)
+
+    def _safe(self, word: str | None) -> str | None:
+        """A word of the box's own making may be a secret; without the gateway only what we know is kept."""
+        if word is None or word in POLICY_LABELS:
+            return word
+        try:
+            return self._redact(word.encode()).decode(errors="replace")
+        except GatewayUnavailable:
+            return None
 
 
 def _is_over(run: Occupant, box: BoxState | None, *, take_back: bool) -> bool:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import structlog
 
+from pidispatch.domain.redaction import Redactor
 from pidispatch.errors import DatabaseUnavailable
 from pidispatch.gateway.http1 import MOST_BODY, Head, Refused, Wire, problem
 from pidispatch.gateway.keys import attempt_key, is_signed
@@ -36,10 +37,11 @@ class Door:
         tickets: Tickets,
         providers: Providers,
         proxy: Proxy,
+        redactor: Redactor,
         secret: bytes,
     ) -> None:
         self._ticket, self._tickets, self._providers, self._proxy = ticket, tickets, providers, proxy
-        self._secret = secret
+        self._redactor, self._secret = redactor, secret
         self._lines = Lines()
         self._lock = threading.Lock()
         self._bodies = 0
@@ -115,7 +117,8 @@ class Door:
             wire.answer(429, problem("rate_limit_error", "pidispatch: too many unsigned reports"))
             return
         try:
-            self._tickets.keep_report(ticket.run_id, ticket.attempt, report, verified=verified)
+            kept = self._redactor.json(report)
+            self._tickets.keep_report(ticket.run_id, ticket.attempt, kept, verified=verified)
         except DatabaseUnavailable:
             wire.answer(503, problem("overloaded_error", "pidispatch: the database does not answer"))
             return

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import structlog
 
+from pidispatch.domain.redaction import Redactor
 from pidispatch.gateway.door import Door
 from pidispatch.gateway.providers import Providers
 from pidispatch.gateway.proxy import Proxy
@@ -33,12 +34,14 @@ class Doors:
         providers: Providers,
         proxy: Proxy,
         settler: Settler,
+        redactor: Redactor,
         secret: bytes,
         drain_seconds: float = DRAIN_SECONDS,
     ) -> None:
         self._root = run_dir / "g"
         self._tickets, self._providers, self._proxy = tickets, providers, proxy
         self._settler, self._secret, self._drain_seconds = settler, secret, drain_seconds
+        self._redactor = redactor
         self._lock = threading.Lock()
         self._doors: dict[int, Door] = {}
         check_length(self._root / str(_LONGEST_RUN_ID) / "s")
@@ -66,6 +69,7 @@ class Doors:
                 tickets=self._tickets,
                 providers=self._providers,
                 proxy=self._proxy,
+                redactor=self._redactor,
                 secret=self._secret,
             )
         log.info("gateway.door_open", run=ticket.public_id, attempt=ticket.attempt)

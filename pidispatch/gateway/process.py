@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import structlog
 
+from pidispatch.domain.redaction import Redactor
 from pidispatch.errors import ConfigurationRefused, DatabaseUnavailable
 from pidispatch.gateway.control import NAME, Control
 from pidispatch.gateway.departures import Departures
@@ -54,6 +55,8 @@ class Gateway:
         ledger: CallLedger,
         providers: Providers,
         prices: Prices = NO_PRICES,
+        pressure: Pressure | None = None,
+        redactor: Redactor | None = None,
         clock: Clock = utc_now,
         hold_seconds: float = HOLD_SECONDS,
         drain_seconds: float = DRAIN_SECONDS,
@@ -71,20 +74,33 @@ class Gateway:
         self._lock = _lock(run_dir)
         secret = load_secret(secret_file)
         self._departures = Departures()
-        pressure = Pressure()
+        self._pressure = pressure or Pressure()
+        redactor = redactor or Redactor(providers.secrets())
         self._settler = Settler(ledger)
-        self._proxy = Proxy(ledger, self._settler, self._departures, hold_seconds=hold_seconds)
+        self._proxy = Proxy(
+            ledger,
+            self._settler,
+            self._departures,
+            pressure=self._pressure,
+            redactor=redactor,
+            hold_seconds=hold_seconds,
+        )
         self._doors = Doors(
             run_dir,
             tickets=tickets,
             providers=providers,
             proxy=self._proxy,
             settler=self._settler,
+            redactor=redactor,
             secret=secret,
             drain_seconds=drain_seconds,
         )
         self._control = Control(
-            run_dir, doors=self._doors, knowledge=Knowledge(providers, prices, pressure), boot=self._boot
+            run_dir,
+            doors=self._doors,
+            knowledge=Knowledge(providers, prices, self._pressure),
+            redactor=redactor,
+            boot=self._boot,
         )
 
     def serve(self) -> None:
@@ -119,6 +135,7 @@ class Gateway:
         """Take nothing new, drain streams, abort the rest, settle."""
         self._stopping.set()
         self._control.ready = False
+        self._pressure.stop()
         self._doors.close_all(self._stop_seconds)
         if not self._settler.wait(None, 5.0):
             log.error("gateway.unsettled", host=self._host)

@@ -61,12 +61,16 @@ KNOWN: Mapping[str, Known] = {
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """One provider as this gateway may use it. The key shows in no repr."""
+    """One provider as this gateway may use it. The key shows in no repr.
+
+    `slots`: at most so many of its calls are under way; None is no bound.
+    """
 
     facts: ProviderFacts
     url: str
     takes_options: bool
     key: str | None = field(repr=False)
+    slots: int | None = None
 
     def credentials(self) -> tuple[tuple[str, str], ...]:
         """The header that carries the key; none for a provider on this machine that needs no key."""
@@ -111,6 +115,10 @@ class Providers:
 
     def find(self, name: str) -> Provider | None:
         return self._all.get(name)
+
+    def secrets(self) -> frozenset[str]:
+        """Every key, for whoever must hide them."""
+        return frozenset(provider.key for provider in self._all.values() if provider.key is not None)
 
     def facts(self, name: str) -> ProviderFacts | None:
         provider = self._all.get(name)

@@ -3,17 +3,21 @@
 import contextlib
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import structlog
 
+from pidispatch.domain.redaction import Redactor
 from pidispatch.errors import DatabaseUnavailable
 from pidispatch.gateway.departures import Departures
 from pidispatch.gateway.envelope import Envelope, NotARequest, read_envelope, with_usage
 from pidispatch.gateway.http1 import Departed, Fields, Head, Wire, problem
 from pidispatch.gateway.metering import OPENAI, Meter
+from pidispatch.gateway.pressure import Pressure
 from pidispatch.gateway.providers import Provider
+from pidispatch.gateway.refusal import OURS, look
 from pidispatch.gateway.settling import Settler, hold
+from pidispatch.gateway.turn import Turn
 from pidispatch.gateway.upstream import Answer, Line, Upstream, UpstreamFailed
 from pidispatch.ports import CallEnd, CallLedger, CallOpened, CallRefused, Ticket
 
@@ -85,10 +89,13 @@ class Proxy:
         settler: Settler,
         departures: Departures,
         *,
+        pressure: Pressure,
+        redactor: Redactor,
         upstream: Upstream | None = None,
         hold_seconds: float = HOLD_SECONDS,
     ) -> None:
         self._ledger, self._settler, self._departures = ledger, settler, departures
+        self._pressure, self._redactor = pressure, redactor
         self._upstream = upstream or Upstream()
         self._hold_seconds = hold_seconds
 
@@ -104,6 +111,8 @@ class Proxy:
         except NotARequest as refusal:
             wire.answer(400, problem("invalid_request_error", f"pidispatch: {refusal}"))
             return
+        # The name is kept in a row; the body, in which the provider reads it, stays as it is.
+        envelope = replace(envelope, model=self._redactor.text(envelope.model))
         meter = Meter(provider.facts.api, len(body))
         call = Call(ticket, provider, envelope, head, body, wire, meter)
         with lines.track(call.line), self._departures.watch(wire.sock, call.line.cut):
@@ -149,18 +158,34 @@ class Proxy:
             )
 
     def _exchange(self, call: Call) -> CallEnd:
-        if call.line.is_cut:
-            return call.meter.end(aborted=True, sent=False)
+        """Send when it is the call's turn, and again when the provider was busy: that was neither billed nor seen."""
+        with Turn(self._pressure, call.provider.facts.name, call.provider.slots, call.line) as turn:
+            try:
+                while turn.take():
+                    end = self._send(call, turn)
+                    if end is not None:
+                        return end
+                return _turn_away(call, turn)
+            except Departed:
+                call.wire.keep_alive = False
+                return call.meter.end(aborted=True)
+
+    def _send(self, call: Call, turn: Turn) -> CallEnd | None:
+        """One try; None when the provider is busy."""
         started = False
         try:
             with self._upstream.post(_url(call), _asked(call), _body(call), call.line) as answer:
+                whole, refusal = look(answer)
+                if refusal is not None:
+                    turn.refused(refusal)
+                    return None
+                turn.heard()
                 started = True
-                _relay(call, answer)
+                _relay(call, whole)
             return call.meter.end(aborted=call.line.is_cut)
-        except Departed:
-            call.wire.keep_alive = False
-            return call.meter.end(aborted=True)
         except UpstreamFailed as failure:
+            if not call.line.is_cut:
+                turn.heard()
             end = call.meter.end(aborted=call.line.is_cut, sent=failure.sent)
             self._say_failed(call, failure, started=started)
             return end
@@ -178,6 +203,19 @@ class Proxy:
             call.wire.answer(
                 502, problem("api_error", f"pidispatch: the provider did not answer ({failure})")
             )
+
+
+def _turn_away(call: Call, turn: Turn) -> CallEnd:
+    """The call was held in vain: what the provider last said of it goes to whoever still listens."""
+    refusal = turn.last_refusal
+    if turn.is_given_up:
+        if refusal is not None:
+            call.meter.begin(refusal.status, None, asked_stream=False)
+        call.wire.keep_alive = False
+        call.wire.hang_up()
+        return call.meter.end(aborted=True, sent=False)
+    _relay(call, (refusal or OURS).answer())
+    return call.meter.end()
 
 
 def _relay(call: Call, answer: Answer) -> None:

@@ -311,6 +311,13 @@ def test_a_schema_that_is_behind_is_a_failure_and_its_rows_are_left_alone(pidisp
         ),
         (lambda around: around.gateway.pop("GET /providers/anthropic"), "provider", "warning"),
         (lambda around: around.engine.pop("GET /info"), "engine", "FAILED"),
+        (
+            lambda around: around.gateway.update(
+                {"GET /providers": (200, {"busy": {"anthropic": "2099-01-02T03:04:05+00:00"}})}
+            ),
+            "pressure",
+            "warning",
+        ),
     ],
 )
 def test_each_part_outside_is_looked_at(doctor, around, break_it, check, grade):

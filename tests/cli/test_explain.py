@@ -1,5 +1,6 @@
 """`explain`: gates, numbers and what a run waits for, of runs in every state."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -108,6 +109,21 @@ def test_a_deferred_run_says_what_it_waits_for_now(pidispatch, database, site):
     assert verdicts(found)["provider"] == "stopped here"
     assert "waits until 2" in said
     assert "gateway-unreachable; place 1 in line" in said
+
+
+def test_a_run_whose_provider_is_busy_says_until_when(pidispatch, database, site):
+    run_id = a_run(database)
+    until = value(database, "SELECT now()") + timedelta(seconds=90)
+    site.doors.providers["scripted"] = replace(site.doors.providers["scripted"], busy_until=until)
+    site.gate.admit()
+
+    found = pidispatch("explain", str(run_id), "--json").document
+    said = pidispatch("explain", str(run_id)).out
+
+    assert found["waits_for"]["word"] == "provider-busy"
+    assert verdicts(found)["provider"] == "stopped here"
+    assert f"provider-busy: openai-completions, a key, busy until {until:%Y-%m-%d %H:%M:%S}" in said
+    assert "its provider is busy (provider-busy); place 1 in line" in said
 
 
 def test_a_run_that_nobody_looked_at_says_what_it_waits_for(pidispatch, database):

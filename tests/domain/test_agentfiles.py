@@ -3,6 +3,7 @@ import json
 import pytest
 
 from pidispatch.domain.agentfiles import agent_files
+from pidispatch.gateway import pressure, proxy, upstream
 
 
 def models(*arguments):
@@ -31,6 +32,14 @@ def test_openai_lists_its_model_since_pi_would_call_another_api():
 
     assert entry["api"] == "openai-completions"
     assert entry["models"][0]["id"] == "gpt-4o"
+
+
+def test_pi_waits_longer_than_the_gateway_may_hold_a_call():
+    settings = json.loads(agent_files("a", "b", "openai-completions", False)["settings.json"])
+
+    longest = proxy.HOLD_SECONDS + pressure.HOLD_SECONDS + upstream.READ_SECONDS
+    assert settings["httpIdleTimeoutMs"] > longest * 1000
+    assert settings["retry"]["maxRetries"] + 1 == pressure.TRIES_OF_PI
 
 
 def test_nothing_is_paid_for_while_pi_is_idle():

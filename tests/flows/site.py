@@ -11,6 +11,7 @@ from pidispatch.app.standing import StandingTriggers
 from pidispatch.domain.outbox import Letter
 from pidispatch.domain.policy import Policy
 from pidispatch.domain.rates import Rating
+from pidispatch.domain.redaction import Redactor
 from pidispatch.errors import EngineUnavailable, FolderRefused, GatewayUnavailable
 from pidispatch.execute.chain import ChainCollector, ChainLimits
 from pidispatch.execute.cleanup import Cleanup
@@ -37,6 +38,7 @@ from tests.support.breaking import some_breakers
 from tests.support.image import IMAGE
 
 INSTALLATION = "0badcafe"
+KEY = "sk-test-4c1f9e07d2b8a6533f"  # of the gateway alone
 
 
 @dataclass
@@ -86,6 +88,10 @@ class FakeDoors:
     def remove(self, run_id):
         self._answer()
         self.directories.discard(run_id)
+
+    def redact(self, data):
+        self._answer()
+        return Redactor([KEY]).data(data)
 
     def provider(self, name, model=None):
         self._answer()
@@ -217,6 +223,7 @@ class Site:
             watch=self.boxes,
             doors=self.doors,
             chains=self.chains,
+            redact=self.redact,
             cleanup=cleanup,
             notes=self.notes,
             clock=self.now,
@@ -255,7 +262,11 @@ class Site:
             head_commit=lambda _: self.head,
             policies=self,
             limits=limits,
+            redact=self.redact,
         )
+
+    def redact(self, data):
+        return self.doors.redact(data)
 
     def current(self):
         """The site is its own `ports.Policies`: set `policy` to change what is in force."""

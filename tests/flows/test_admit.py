@@ -1,6 +1,7 @@
 """The gate: cheap checks first, each with its reason, and no slot held by any of them."""
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
@@ -95,6 +96,46 @@ def test_a_part_that_does_not_answer_defers_and_loses_nothing(site, part, cause)
         id=run_id,
     )
     assert waits == {"state": "deferred", "cause": cause, "later": True}
+
+
+def busy_for(site, database, seconds):
+    now = value(database, "SELECT now()")
+    facts = site.doors.providers["scripted"]
+    site.doors.providers["scripted"] = replace(facts, busy_until=now + timedelta(seconds=seconds))
+
+
+def test_a_run_waits_while_its_provider_is_busy_and_says_so(site):
+    run_id = a_run(site.database)
+    busy_for(site, site.database, 60)
+
+    assert site.gate.admit() is None
+
+    waits = row(
+        site.database,
+        "SELECT state, cause, attempt, round(extract(epoch FROM not_before - now())) AS seconds FROM runs WHERE id = :id",
+        id=run_id,
+    )
+    assert (waits["state"], waits["cause"], waits["attempt"]) == ("deferred", "provider-busy", 0)
+    assert 50 <= waits["seconds"] <= 60
+    assert value(site.database, "SELECT cause FROM why_waiting") == "provider-busy"
+    assert value(site.database, "SELECT count(*) FROM reservations") == 0
+
+
+def test_a_window_that_is_closed_for_hours_is_looked_at_again_before(site):
+    a_run(site.database)
+    busy_for(site, site.database, 10_000)
+
+    assert site.gate.admit() is None
+
+    seconds = value(site.database, "SELECT extract(epoch FROM not_before - now()) FROM runs")
+    assert 290 <= seconds <= 300
+
+
+def test_a_pause_that_is_over_holds_nobody_back(site):
+    a_run(site.database)
+    busy_for(site, site.database, -1)
+
+    assert site.gate.admit() is not None
 
 
 def test_a_refused_run_does_not_keep_the_next_from_starting(site):

@@ -132,6 +132,7 @@ class StormWorker:
             watch=self.boxes,
             doors=doors,
             chains=self._no_chains(database),
+            redact=bytes,
             cleanup=cleanup,
             notes=notes,
             clock=database.now,
@@ -168,6 +169,7 @@ class StormWorker:
             head_commit=lambda _: None,
             policies=self,
             limits=ChainLimits(depth=0),
+            redact=bytes,
         )
 
     def current(self):

@@ -64,6 +64,9 @@ def check_gateway(doors: ControlDoors, settings: Settings) -> Iterator[Finding]:
         yield Finding("provider", Grade.WARNING, f"{settings.provider}: the gateway {lack}", way_out)
         return
     yield Finding("provider", Grade.OK, f"{settings.provider} by {facts.api}, with a key")
+    for name, until in doors.busy_providers().items():
+        words = f"{name} is busy until {until:%Y-%m-%d %H:%M:%SZ}: its calls are held, its runs wait"
+        yield Finding("pressure", Grade.WARNING, words, "wait, or ask the provider for a higher limit")
 
 
 def check_policy(settings: Settings) -> Finding:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pidispatch.domain.explain import GateLine, LastAnswer, WaitsFor
 
 MOST_TOLD = 10  # who asked, on a screen
+_CAUSES = {"provider-busy": "its provider is busy (provider-busy)"}
 
 
 def explain(run: RunName, as_json: AsJson = False) -> None:
@@ -112,8 +113,8 @@ def seen_in_words(line: "GateLine") -> str:
             )
         case "host-capacity", {"host": host, "free": free, "capacity": capacity}:
             words.append(f"{free} of {capacity} free on {host}")
-        case "provider", {"api": api, "key": key}:
-            words.append(f"{api}, {'a key' if key else 'no key'}")
+        case "provider", {"api": api, "key": key, **more}:
+            words.append(f"{api}, {'a key' if key else 'no key'}{_busy(more.get('busy_until'))}")
         case "folder", {"owner": owner}:
             words.append(f"owned by user {owner}")
         case "slots", [*scopes]:
@@ -125,6 +126,10 @@ def seen_in_words(line: "GateLine") -> str:
         case _, seen:
             words.append(str(seen))
     return ": ".join(words)
+
+
+def _busy(until: Any) -> str:
+    return "" if until is None else f", busy until {cell(datetime.fromisoformat(str(until)))}"
 
 
 def _slot(scope: Mapping[str, Any]) -> str:
@@ -183,7 +188,7 @@ def waits_in_words(waits: "WaitsFor") -> str:
         case "scope-paused", {"scopes": scopes}:
             what = f"waits for `pidispatch resume --scope …`: paused is {_listed(scopes)}"
         case cause, {"until": until}:
-            what = f"waits until {cell(until)}: {cause}"
+            what = f"waits until {cell(until)}: {_CAUSES.get(cause, cause)}"
         case "scope", {"behind": behind}:
             what = f"waits for its folder, in which {behind} is at work"
         case "scope", {"full": scopes}:

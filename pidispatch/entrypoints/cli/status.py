@@ -1,6 +1,7 @@
 """`status`: what is true of the queue now."""
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -18,14 +19,17 @@ Check = Annotated[bool, typer.Option("--check", help="End with exit code 1 when 
 
 def status(as_json: AsJson = False, check: Check = False) -> None:
     """Show the queue: runs by state, workers, hosts, pauses, what today may still start, and what is red."""
-    from pidispatch.app.health import document, standing_and_health
+    from pidispatch.app.busy import busy_providers
+    from pidispatch.app.health import QUICK, document, standing_and_health
     from pidispatch.app.places import read_settings
 
-    found, health = standing_and_health(read_settings())
+    settings = read_settings()
+    found, health = standing_and_health(settings)
+    busy = busy_providers(settings, seconds=QUICK)
     if as_json:
-        print_json(_document(found) | {"health": document(health)})
+        print_json(_document(found) | {"busy_providers": dict(busy), "health": document(health)})
     else:
-        _print_status(found, health)
+        _print_status(found, health, busy)
     if check and not health.ok:
         raise typer.Exit(1)
 
@@ -47,7 +51,7 @@ def _document(found: "QueueStatus") -> dict[str, object]:
     }
 
 
-def _print_status(found: "QueueStatus", health: "Health") -> None:
+def _print_status(found: "QueueStatus", health: "Health", busy: Mapping[str, datetime]) -> None:
     workers = len(found.workers)
     print_facts(
         (
@@ -63,6 +67,8 @@ def _print_status(found: "QueueStatus", health: "Health") -> None:
     )
     for fault in health.red:
         out.print(plain(f"red: {fault.word}: {fault.sentence}; {fault.way_out}"))
+    for name, until in busy.items():
+        out.print(plain(f"provider {name} busy until {cell(until)}: its calls are held, its runs wait"))
     for problem in found.file_problems:
         out.print(plain(f"not in force: {problem}"))
     for pause in found.paused:

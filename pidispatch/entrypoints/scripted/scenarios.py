@@ -15,11 +15,12 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Answer with this status instead of a message."""
+    """Answer with this status instead of a message, with these header fields too."""
 
     status: int
     kind: str
     message: str
+    fields: tuple[tuple[str, str], ...] = ()
 
     def body(self) -> dict[str, Any]:
         return {"type": "error", "error": {"type": self.kind, "message": self.message}}
@@ -151,6 +152,17 @@ SCENARIOS: dict[str, Scenario] = {
     ),
     "http402": Scenario(HAPPY, Failure(402, "budget_exceeded", "the budget is used up"), times=None),
     "http429": Scenario(HAPPY, Failure(429, "rate_limit_error", "Rate limit reached for requests"), times=2),
+    "busy": Scenario(
+        HAPPY,
+        Failure(429, "rate_limit_error", "Rate limit reached for requests", (("retry-after", "2"),)),
+        times=1,
+    ),
+    "overloaded": Scenario(HAPPY, Failure(529, "overloaded_error", "Overloaded"), times=1),
+    "window": Scenario(
+        HAPPY,
+        Failure(429, "rate_limit_error", "This window is closed", (("retry-after", "3600"),)),
+        times=None,
+    ),
     "http500": Scenario(HAPPY, Failure(500, "api_error", "internal server error"), times=None),
     "kill-runner": Scenario((say(bash(_FORGE)), say(bash(_KILL_RUNNER)), say("The runner lives."))),
     "term-init": Scenario((say(bash("kill -TERM 1; sleep 30; echo survived")), say("Init lives."))),

@@ -124,7 +124,8 @@ class _Handler(BaseHTTPRequestHandler):
         key = headers.get("x-api-key") or headers.get("authorization", "").removeprefix("Bearer ")
         number = self.provider.remember(Asked(self.path, model, step, key, headers, body, status, usage))
         if isinstance(chosen, Failure) or usage is None:
-            self._json(status, chosen.body() if isinstance(chosen, Failure) else {})
+            failed = chosen if isinstance(chosen, Failure) else Failure(status, "api_error", "nothing to say")
+            self._json(status, failed.body(), failed.fields)
             return
         self._say(path, body, chosen, usage, f"{number}")
 
@@ -158,11 +159,13 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.flush()
         self.wfile.write(b"0\r\n\r\n")
 
-    def _json(self, status: int, body: dict[str, Any]) -> None:
+    def _json(self, status: int, body: dict[str, Any], fields: Iterable[tuple[str, str]] = ()) -> None:
         data = json.dumps(body).encode()
         self.send_response(status)
         self.send_header("content-type", "application/json")
         self.send_header("content-length", str(len(data)))
+        for name, value in fields:
+            self.send_header(name, value)
         self.end_headers()
         self.wfile.write(data)
 
