@@ -671,7 +671,10 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What a run has used of its caps, settled and held; a cap of None is no cap. Micro-dollars, tokens, calls."""
+    """What a run has used of its caps, settled and held; a cap of None is no cap. Micro-dollars, tokens, calls.
+
+    `held_*` is the part of it that calls under way hold: the most they may come to.
+    """
 
     micros: int
     cap_micros: int | None
@@ -679,6 +682,8 @@ class Budget:
     cap_tokens: int | None
     turns: int
     cap_turns: int | None
+    held_micros: int = 0
+    held_tokens: int = 0
 
 
 class Tickets(Protocol):

@@ -81,6 +81,7 @@ class Gateway:
             proxy=self._proxy,
             settler=self._settler,
             secret=secret,
+            budget=ledger.budget,
             drain_seconds=drain_seconds,
         )
         self._control = Control(
