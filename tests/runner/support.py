@@ -37,7 +37,7 @@ ENV = {
 
 
 class FakeGateway:
-    """Answers /go and /report from lists (the last entry repeats); keeps every request.
+    """Answers /go, /report and /budget from lists (the last entry repeats); keeps every request.
 
     An answer is (status, body) or None: hang up without a word. Other paths go to `provider`: (path, body) to
     the bytes of an event stream.
@@ -48,6 +48,8 @@ class FakeGateway:
         self.path = f"{self.directory}/s"
         self.go = [(200, {"go": True, "key": KEY})]
         self.report = [(204, None)]
+        self.budget = [(404, None)]
+        self.budget_asked = 0
         self.requests = []
         self.provider = lambda _path, body: json.dumps({"echo": len(body)}).encode()
 
@@ -70,6 +72,10 @@ class FakeGateway:
 
             def do_POST(self):
                 gateway._answer(self)
+
+            def do_GET(self):
+                gateway.budget_asked += 1
+                gateway._give(self, gateway.budget)
 
         class Server(socketserver.ThreadingUnixStreamServer):
             daemon_threads = True
@@ -102,10 +108,13 @@ class FakeGateway:
         if answers is None:
             self._send(handler, 200, self.provider(handler.path, body))
             return
+        self._give(handler, answers)
+
+    def _give(self, handler, answers):
         answer = answers.pop(0) if len(answers) > 1 else answers[0]
         handler.close_connection = True
         if answer is not None:
-            self._send(handler, answer[0], b"" if answer[1] is None else json.dumps(answer[1]).encode())
+            self._send(handler, answer[0], _bytes(answer[1]))
 
     def _send(self, handler, status, raw):
         handler.close_connection = True
@@ -114,6 +123,10 @@ class FakeGateway:
         handler.send_header("Content-Length", str(len(raw)))
         handler.end_headers()
         handler.wfile.write(raw)
+
+
+def _bytes(body):
+    return body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
 
 
 class Box:
