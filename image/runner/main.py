@@ -216,4 +216,4 @@ class Run:
         if self._session_size is None:
             return None
         resumed = self._session_size > 0
-        return {"resumed": resumed, "reason": "resumed" if resumed else "fresh"}
+        return {"resumed": resumed, "reason": "resumed" if resumed else "absent"}

@@ -41,6 +41,8 @@ def run_box(engine, job, gateway, provider, env=None):
     mounts = [
         Mount(inside, str(job / name), "bind", read_only=inside == "/job") for inside, name in places.items()
     ]
+    if (job / "session").exists():
+        mounts.append(Mount("/session", str(job / "session"), "bind"))
     mounts.append(Mount("/gate", gateway.directory, "bind", read_only=True))
     for name, content in agent_files(*provider, False).items():
         (job / "job/agent" / name).write_bytes(content)
