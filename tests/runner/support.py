@@ -35,6 +35,10 @@ ENV = {
     "PI_CODING_AGENT_DIR": "/agent",
 }
 
+REFUSAL = {
+    "error": {"type": "budget_exceeded", "message": "pidispatch: this run may not make this call (cost-cap)"}
+}
+
 
 class FakeGateway:
     """Answers /go, /report and /budget from lists (the last entry repeats); keeps every request.
@@ -50,6 +54,7 @@ class FakeGateway:
         self.report = [(204, None)]
         self.budget = [(404, None)]
         self.budget_asked = 0
+        self.refuse_after = None  # calls of the provider until each is refused as the real gateway does
         self.requests = []
         self.provider = lambda _path, body: json.dumps({"echo": len(body)}).encode()
 
@@ -105,6 +110,11 @@ class FakeGateway:
         body = handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
         self.requests.append((handler.path, dict(handler.headers), body))
         answers = {"/go": self.go, "/report": self.report}.get(handler.path)
+        if answers is None and self.refuse_after is not None:
+            self.refuse_after -= 1
+            if self.refuse_after < 0:
+                self._send(handler, 402, _bytes(REFUSAL))
+                return
         if answers is None:
             self._send(handler, 200, self.provider(handler.path, body))
             return
