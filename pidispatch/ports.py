@@ -196,7 +196,10 @@ ReadOutbox = Callable[[str], Sequence[Letter]]
 """The requests that the box of this name left, in order, in bounded time and memory. Never raises."""
 
 ReadSession = Callable[[str], bytes | NotKept]
-"""The session that the box of this name left, in bounded memory, with secrets hidden. Never raises."""
+"""The session that the box of this name left, in bounded memory, with secrets hidden.
+
+Raises GatewayUnavailable where nobody can say what its secrets are.
+"""
 
 
 class Sessions(Protocol):

@@ -2,11 +2,11 @@
 
 import json
 from dataclasses import dataclass
+from typing import Any
 
 from pidispatch.domain.sandbox import WORKSPACE_DIR
 
 PI_VERSION_LABEL = "dev.pi-dispatch.pi-version"
-LONGEST_HEADER = 64 * 1024
 
 # Words of `runs.session_reason`; those that the reference has are its.
 RESUMED = "resumed"
@@ -16,6 +16,7 @@ NO_VERSION = "no-pi-version"
 TOO_LARGE = "too-large"
 NOT_REGULAR = "not-a-regular-file"
 UNPARSEABLE = "unparseable"
+UNMASKED = "gateway-unreachable"  # it alone knows all secrets, and could not be asked to hide them
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +50,25 @@ FRESH = Staged()
 
 
 def problem_of(content: bytes) -> str | None:
-    """None for what begins as a session of pi in the workspace does; pi itself reads the rest, in its box."""
-    if not content:
+    """None for a session of pi in the workspace: pi refuses one with a line that is no JSON, and ends.
+
+    What hides secrets may have hidden such a line's end as well.
+    """
+    header, *entries = lines = content.split(b"\n")
+    if not any(lines):
         return ABSENT
+    head = _object(header)
+    if head is None or head.get("type") != "session" or head.get("cwd") != WORKSPACE_DIR:
+        return UNPARSEABLE
+    return None if all(_object(entry) is not None for entry in entries if entry) else UNPARSEABLE
+
+
+def _object(line: bytes) -> dict[str, Any] | None:
     try:
-        header = json.loads(content[:LONGEST_HEADER].split(b"\n", 1)[0])
+        value = json.loads(line)
     except (ValueError, RecursionError):
-        return UNPARSEABLE
-    if not isinstance(header, dict) or header.get("type") != "session" or header.get("cwd") != WORKSPACE_DIR:
-        return UNPARSEABLE
-    return None
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def stage(kept: KeptSession | None, pi_version: str | None) -> Staged:

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from pidispatch.domain.landing import stopped_at
 from pidispatch.domain.outcome import Again, End
 from pidispatch.domain.run import Job
-from pidispatch.domain.session import FRESH, PI_VERSION_LABEL, KeptSession, NotKept, Staged, stage
+from pidispatch.domain.session import FRESH, PI_VERSION_LABEL, UNMASKED, KeptSession, NotKept, Staged, stage
+from pidispatch.errors import GatewayUnavailable
 from pidispatch.ports import Images, ReadSession, Sessions
 
 
@@ -36,7 +37,10 @@ class SessionKeeper:
             return None
         if stopped_at(verdict.outcome, verdict.reason, verdict.why) is None:
             return None
-        content = self._read_session(box_name)
+        try:
+            content = self._read_session(box_name)
+        except GatewayUnavailable:
+            return NotKept(UNMASKED)
         if isinstance(content, NotKept):
             return content
         return KeptSession(content, labels.get(PI_VERSION_LABEL))

@@ -16,7 +16,7 @@ Mask = Callable[[bytes], bytes]
 def read_session(path: str, *, most: int, mask: Mask) -> bytes | NotKept:
     """The session in directory `path`, with what `mask` hides hidden. Of at most `most` bytes; 0 is no limit.
 
-    Never raises OSError.
+    Raises what `mask` raises, and no OSError.
     """
     try:
         with directory(path) as session:

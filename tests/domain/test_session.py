@@ -36,7 +36,13 @@ def test_else_the_box_begins_afresh_and_the_record_says_why(kept, version, reaso
     ("content", "problem"),
     [
         (HEADER, None),
-        (HEADER + b'{"type":"message"}\nnot json \xff\n', None),
+        (HEADER + b'{"type":"message"}\n\n{"type":"message"}', None),
+        (HEADER + b'{"type":"message"}\nnot json\n', "unparseable"),
+        (HEADER + b'{"type":"mess', "unparseable"),
+        (HEADER + b'{"type":"\xff"}\n', "unparseable"),
+        (HEADER + b"[]\n", "unparseable"),
+        (HEADER + b"[" * 100_000, "unparseable"),
+        (b"\n\n", "absent"),
         (b"", "absent"),
         (b"\n" + HEADER, "unparseable"),
         (b'{"type":"session"}\n', "unparseable"),
@@ -46,7 +52,6 @@ def test_else_the_box_begins_afresh_and_the_record_says_why(kept, version, reaso
         (b"\xff\xfe\n", "unparseable"),
         (b"[" * 100_000, "unparseable"),
         (bytes(1_000_000), "unparseable"),
-        (b'{"type":"session","cwd":"' + b"x" * 100_000 + b'"}', "unparseable"),
     ],
 )
 def test_only_what_begins_as_a_session_in_the_workspace_is_one(content, problem):

@@ -33,10 +33,15 @@ def test_what_pi_wrote_is_read_whole(session):
     assert read(session, most=0) == SESSION
 
 
-def test_what_is_secret_is_hidden_before_anybody_looks(session):
-    (session / "current.jsonl").write_bytes(SESSION + b"sk-secret\n")
+def hiding(secret):
+    return lambda content: content.replace(secret, b"***")
 
-    assert read(session, mask=lambda content: content.replace(b"sk-secret", b"***")) == SESSION + b"***\n"
+
+def test_what_is_secret_is_hidden_before_anybody_looks(session):
+    (session / "current.jsonl").write_bytes(SESSION + b'{"said":"sk-secret"}\n')
+
+    assert read(session, mask=hiding(b"sk-secret")) == SESSION + b'{"said":"***"}\n'
+    assert read(session, mask=hiding(b'sk-secret"}')) == NotKept("unparseable")
 
 
 def test_a_larger_one_is_not_read(session):

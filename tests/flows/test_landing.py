@@ -6,13 +6,14 @@ import pytest
 from sqlalchemy import text
 
 from pidispatch.domain.session import PI_VERSION_LABEL, NotKept
+from pidispatch.errors import GatewayUnavailable
 from pidispatch.ports import ImageFacts
 from pidispatch.store import cancelling, granting, requeueing
 from pidispatch.store.granting import CannotGrant
 from tests.store.builders import a_run, assert_ledger_is_exact, row, value
 from tests.support.image import IMAGE
 
-SESSION = b'{"type":"session","version":3,"cwd":"/workspace"}\n{"type":"message","text":"\xff"}\n'
+SESSION = b'{"type":"session","version":3,"cwd":"/workspace"}\n{"type":"message","text":"caf\xc3\xa9"}\n'
 CAPS = "SELECT max_turns, max_tokens, cost_cap_micros FROM runs WHERE id = :id"
 HOW = "SELECT session_resumed, session_reason, session_bytes FROM runs WHERE id = :id"
 
@@ -113,6 +114,18 @@ def test_a_session_of_no_use_is_told_in_the_record(site):
         CannotGrant, match=rf"not kept \(too-large\); `pidispatch requeue {name}` starts it anew"
     ):
         grant(site, run_id)
+
+
+def test_what_nobody_could_hide_the_secrets_in_is_not_kept(site):
+    def unanswered(_box):
+        raise GatewayUnavailable("down")
+
+    site.finisher._sessions._read_session = unanswered
+    run_id = a_stopped_run(site)
+
+    assert kept(site) == 0
+    found = row(site.database, "SELECT state, session_reason FROM runs WHERE id = :id", id=run_id)
+    assert found == {"state": "ended", "session_reason": "gateway-unreachable"}
 
 
 def test_a_granted_run_goes_on_with_the_session_the_task_and_the_caps(site):
