@@ -157,7 +157,8 @@ class AdmissionGate:
             facts: Facts = {"gates": {"settings": policy.reason}}
             self._admissions.refuse(run, refusal=policy, provider=run.provider, model=run.model, facts=facts)
             return policy
-        tried = _Try(run, policy, laps)
+        # An operator's word for one run is in force as it is; the windows say whether there is room for it.
+        tried = _Try(run, policy.with_run_cap(run.cost_cap_micros) if run.granted else policy, laps)
         checked = self._check(tried)
         match checked:
             case Ready():

@@ -17,6 +17,7 @@ from pidispatch.domain.policy import Policy
 from pidispatch.domain.rates import CostClass, Rating
 from pidispatch.domain.run import AttemptFacts, BoxEnd, Claim, Job, Occupant, Waiting
 from pidispatch.domain.sandbox import BoxSpec
+from pidispatch.domain.session import FRESH, KeptSession, NotKept, Staged
 from pidispatch.domain.standing import Entry, Standing
 from pidispatch.domain.triggers import Disarmed, Triggers
 from pidispatch.domain.waiting import HeldRun, Step
@@ -163,20 +164,26 @@ OpenFolder = Callable[[bytes], LocalFolder]
 
 @dataclass(frozen=True, slots=True)
 class JobPaths:
-    """Host directories of one box: `job` is mounted read-only, `outbox` is the job's own."""
+    """Host directories of one box: `job` is mounted read-only, `outbox` and `session` are the job's own."""
 
     job: str
     outbox: str
+    session: str
 
 
 class HostFiles(Protocol):
     """The files of a box on the host, by the box's name."""
 
-    def prepare(self, name: str, files: Mapping[str, bytes], *, uid: int, gid: int) -> JobPaths:
-        """Lay out `files` (relative path to content). Raises DiskFull, BoxFault."""
+    def prepare(
+        self, name: str, files: Mapping[str, bytes], *, uid: int, gid: int, session: bytes = b""
+    ) -> JobPaths:
+        """Lay out `files` (relative path to content) and pi's session. Raises DiskFull, BoxFault."""
 
     def outbox(self, name: str) -> str:
         """The host directory that the box has as its outbox, whether it exists or not."""
+
+    def session(self, name: str) -> str:
+        """The host directory of its session, whether it exists or not."""
 
     def remove(self, name: str) -> None:
         """Remove them, whatever the job made of its outbox; only after the container is gone. Idempotent."""
@@ -187,6 +194,18 @@ class HostFiles(Protocol):
 
 ReadOutbox = Callable[[str], Sequence[Letter]]
 """The requests that the box of this name left, in order, in bounded time and memory. Never raises."""
+
+ReadSession = Callable[[str], bytes | NotKept]
+"""The session that the box of this name left, in bounded memory, with secrets hidden.
+
+Raises GatewayUnavailable where nobody can say what its secrets are.
+"""
+
+
+class Sessions(Protocol):
+    def kept(self, run_id: int) -> KeptSession | None:
+        """The session that was kept of this run; None when none was, or it is deleted. Raises DatabaseUnavailable."""
+
 
 HeadCommit = Callable[[str], str | None]
 """The commit that a folder's HEAD names, read from its files; None when they do not say. Never raises."""
@@ -356,10 +375,19 @@ class Runs(Protocol):
     def preparing(self, claim: Claim) -> Job:
         """Admitted to preparing; returns what the attempt needs."""
 
-    def boxed(self, claim: Claim, *, container_id: str, name: str, commit_before: str | None = None) -> Claim:
+    def boxed(
+        self,
+        claim: Claim,
+        *,
+        container_id: str,
+        name: str,
+        commit_before: str | None = None,
+        session: Staged = FRESH,
+    ) -> Claim:
         """Preparing to running, with the container recorded: only from here on can it get its go.
 
-        `commit_before` is what the folder's HEAD named while no agent could write there.
+        `commit_before` is what the folder's HEAD named while no agent could write there; `session` is what its box was
+        given.
         """
 
     def stopping(self, claim: Claim, *, reason: str) -> Claim:
@@ -388,10 +416,18 @@ class Occupants(Protocol):
 class Endings(Protocol):
     """The last transaction of an attempt. Raises StaleEpoch, DatabaseUnavailable."""
 
-    def end(self, claim: Claim, verdict: End, box: BoxEnd, *, harvest: Harvest | None = None) -> bool:
+    def end(
+        self,
+        claim: Claim,
+        verdict: End,
+        box: BoxEnd,
+        *,
+        harvest: Harvest | None = None,
+        session: KeptSession | NotKept | None = None,
+    ) -> bool:
         """Write the terminal record, settle or give back, free the slot: together. False while a call is open.
 
-        The children in `harvest` are queued with it, or not at all.
+        The children in `harvest` are queued with it, or not at all; so is `session` kept.
         """
 
     def again(self, claim: Claim, verdict: Again, box: BoxEnd) -> bool:
@@ -675,7 +711,10 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What a run has used of its caps, settled and held; a cap of None is no cap. Micro-dollars, tokens, calls."""
+    """What a run has used of its caps, settled and held; a cap of None is no cap. Micro-dollars, tokens, calls.
+
+    `held_*` is the part of it that calls under way hold: the most they may come to.
+    """
 
     micros: int
     cap_micros: int | None
@@ -683,6 +722,8 @@ class Budget:
     cap_tokens: int | None
     turns: int
     cap_turns: int | None
+    held_micros: int = 0
+    held_tokens: int = 0
 
 
 class Tickets(Protocol):

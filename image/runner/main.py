@@ -19,6 +19,7 @@ from .decide import INFRA, NO_GO, POLICY, TERMINATED, Verdict, decide
 from .fold import START, Folded, step
 from .forward import PORT, Forwarder
 from .gate import GO_SECONDS, REPORT_SECONDS, NoGo, ask_go, send_report
+from .landing import Near, steer, watch
 from .narrate import narrate
 from .pi import DeadlinePassed, Pi
 from .process import compile_cache, hide_from_same_user
@@ -104,6 +105,7 @@ class Run:
         self._session_size = session_size(places.session)
         self.folded: Folded = START
         self._pi: Pi | None = None
+        self._working = False  # between the prompt and pi's end: only then there is somebody to steer
 
     def finish(self) -> int:
         """Drive pi to its end, however it comes, then report and write the exit line once."""
@@ -126,12 +128,14 @@ class Run:
         pi = self._pi = self._start_pi()
         pi.deadline = time.monotonic() + self._settings.deadline + self._places.grace
         pi.send({"id": "prompt", "type": "prompt", "message": prompt})
+        self._working = True
+        watch(self._settings.gate, self._land)
         how = "ended"
         try:
             for event in pi.records():
                 self._note(event)
                 if how == "ended" and (found := self._ended_by(event)) is not None:
-                    how = found
+                    how, self._working = found, False
                     if how == "unguarded":
                         break
                     pi.deadline = time.monotonic() + _STATS_SECONDS
@@ -171,6 +175,13 @@ class Run:
         if self.folded.limit and not before.limit:
             self._tell_limit()
 
+    def _land(self, near: Near) -> None:
+        """A cap is near: steer pi towards an end, once. Runs in the thread that watches the budget."""
+        if not self._working or self._pi is None:
+            return
+        self._pi.send(steer(near))
+        self._tell("budget_landing", of=near.of, share=near.share, used=near.used, cap=near.cap)
+
     def _tell_limit(self) -> None:
         if self.folded.limit == "max_turns":
             self._tell("turn_budget_exceeded", turns=self.folded.turns, maxTurns=self._settings.max_turns)
@@ -205,4 +216,4 @@ class Run:
         if self._session_size is None:
             return None
         resumed = self._session_size > 0
-        return {"resumed": resumed, "reason": "resumed" if resumed else "fresh"}
+        return {"resumed": resumed, "reason": "resumed" if resumed else "absent"}

@@ -30,7 +30,6 @@ NO_EFFECT_YET = frozenset(
         "PI_SCHEDULER_STALL_MAX",
         "PI_SESSIONS_ALLOW_GH_SOURCE",
         "PI_SESSIONS_TTL_DAYS",
-        "PI_SESSION_MAX_BYTES",
     }
 )
 

@@ -74,6 +74,10 @@ class Policy:
     names: Mapping[str, str] = field(default_factory=dict)  # what a person calls a key of `by_scope`
     pauses: PauseCalendar = field(default_factory=NeverPaused)
 
+    def with_run_cap(self, micros: int | None) -> "Policy":
+        """The same limits for a run that may spend this much: that is what its windows reserve."""
+        return replace(self, max_cost_micros=micros)
+
     def project_of(self, scope: str) -> str | None:
         return self.projects.get(scope)
 

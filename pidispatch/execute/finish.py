@@ -13,9 +13,11 @@ from pidispatch.domain.outcome import MAX_SILENT, REPORT_CAPABILITY, Again, End,
 from pidispatch.domain.reconcile import GATEWAY_PATIENCE, preparer_fell_silent
 from pidispatch.domain.run import AttemptFacts, BoxEnd, Claim, Occupant, Outcome, State
 from pidispatch.domain.sandbox import explain_start_failure
+from pidispatch.domain.session import KeptSession, NotKept
 from pidispatch.errors import GatewayUnavailable, StaleEpoch
 from pidispatch.execute.chain import ChainCollector
 from pidispatch.execute.cleanup import Cleanup
+from pidispatch.execute.sessions import SessionKeeper
 from pidispatch.ports import (
     Boxes,
     BoxState,
@@ -62,6 +64,7 @@ class Finisher:
         doors: Doors,
         chains: ChainCollector,
         redact: Redact,
+        sessions: SessionKeeper,
         cleanup: Cleanup,
         notes: Notes,
         clock: Callable[[], datetime],
@@ -76,6 +79,7 @@ class Finisher:
         self._doors = doors
         self._chains = chains
         self._redact = redact
+        self._sessions = sessions
         self._cleanup = cleanup
         self._notes = notes
         self._clock = clock
@@ -115,7 +119,9 @@ class Finisher:
                 evidence = replace(evidence, worker_silent=True)
             verdict = judge(evidence)
             harvest = self._harvest(run, facts, verdict)
-            written = self._write(claim, verdict, _box_end(box), harvest)
+            labels = {} if box is None else box.labels
+            session = self._sessions.collect(verdict, facts.container_name, labels)
+            written = self._write(claim, verdict, _box_end(box), harvest, session)
         if written:
             log.info("attempt_over", run=run.public_id, attempt=run.attempt, **asdict(verdict))
             children = self._chains.tell(run.run_id, run.public_id, harvest)
@@ -136,10 +142,17 @@ class Finisher:
         patient = run.state is not State.FINISHING or self._clock() - run.state_since < CHAIN_PATIENCE
         return self._chains.collect(run.run_id, facts.container_name, patient=patient)
 
-    def _write(self, claim: Claim, verdict: End | Again, box: BoxEnd, harvest: Harvest | None) -> bool:
+    def _write(
+        self,
+        claim: Claim,
+        verdict: End | Again,
+        box: BoxEnd,
+        harvest: Harvest | None,
+        session: KeptSession | NotKept | None,
+    ) -> bool:
         match verdict:
             case End():
-                return self._endings.end(claim, verdict, box, harvest=harvest)
+                return self._endings.end(claim, verdict, box, harvest=harvest, session=session)
             case Again():
                 return self._endings.again(claim, verdict, box)
 

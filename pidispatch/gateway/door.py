@@ -12,12 +12,13 @@ from pidispatch.domain.redaction import Redactor
 from pidispatch.errors import DatabaseUnavailable
 from pidispatch.gateway.http1 import MOST_BODY, Head, Refused, Wire, problem
 from pidispatch.gateway.keys import attempt_key, is_signed
+from pidispatch.gateway.landing import BudgetWatch, asked, document
 from pidispatch.gateway.metering import load_object
 from pidispatch.gateway.providers import WIRE_PATHS, Providers
 from pidispatch.gateway.proxy import Lines, Proxy
 from pidispatch.gateway.reports import MOST_REPORT, read_report
 from pidispatch.gateway.sockets import Listener
-from pidispatch.ports import Ticket, Tickets
+from pidispatch.ports import Budget, Ticket, Tickets
 
 MOST_BODIES = 2 * MOST_BODY
 MOST_UNSIGNED = 16
@@ -39,9 +40,11 @@ class Door:
         proxy: Proxy,
         redactor: Redactor,
         secret: bytes,
+        budget: Callable[[int], Budget | None],
     ) -> None:
         self._ticket, self._tickets, self._providers, self._proxy = ticket, tickets, providers, proxy
         self._redactor, self._secret = redactor, secret
+        self._watch = BudgetWatch(lambda: budget(ticket.run_id))
         self._lines = Lines()
         self._lock = threading.Lock()
         self._bodies = 0
@@ -59,7 +62,12 @@ class Door:
         return self._ticket
 
     def stop_accepting(self) -> None:
+        self._watch.close()
         self._listener.stop_accepting()
+
+    def settled(self) -> None:
+        """A call of this run was settled."""
+        self._watch.settled()
 
     def drain(self, seconds: float) -> bool:
         return self._listener.wait_quiet(seconds)
@@ -132,7 +140,16 @@ class Door:
 
     def _budget(self, wire: Wire, head: Head) -> None:
         wire.read_body(head, MOST_REPORT)
-        wire.answer(200, {"v": 1})
+        wait, told = asked(head.query)
+        try:
+            budget = self._watch.ask(wait=wait, told=told)
+        except DatabaseUnavailable:
+            wire.answer(503, problem("overloaded_error", "pidispatch: the database does not answer"))
+            return
+        if budget is None:
+            wire.answer(404, problem("not_found", "pidispatch: there is no such run"))
+            return
+        wire.answer(200, document(budget))
 
     def _call(self, wire: Wire, head: Head) -> None:
         with self._room(head):

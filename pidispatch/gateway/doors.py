@@ -1,6 +1,7 @@
 """Open, close and remove the doors of this host's runs."""
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import structlog
@@ -11,7 +12,7 @@ from pidispatch.gateway.providers import Providers
 from pidispatch.gateway.proxy import Proxy
 from pidispatch.gateway.settling import Settler
 from pidispatch.gateway.sockets import check_length, own_directory
-from pidispatch.ports import Ticket, Tickets
+from pidispatch.ports import Budget, Ticket, Tickets
 
 DRAIN_SECONDS = 5.0
 SETTLE_SECONDS = 10.0
@@ -36,16 +37,19 @@ class Doors:
         settler: Settler,
         redactor: Redactor,
         secret: bytes,
+        budget: Callable[[int], Budget | None],
         drain_seconds: float = DRAIN_SECONDS,
     ) -> None:
         self._root = run_dir / "g"
         self._tickets, self._providers, self._proxy = tickets, providers, proxy
         self._settler, self._secret, self._drain_seconds = settler, secret, drain_seconds
         self._redactor = redactor
+        self._budget = budget
         self._lock = threading.Lock()
         self._doors: dict[int, Door] = {}
         check_length(self._root / str(_LONGEST_RUN_ID) / "s")
         own_directory(self._root, 0o700)
+        settler.tell(self._settled)
 
     def open(self, run_id: int) -> Path | None:
         """Listen for the run's current attempt; None when it holds no slot. Raises DatabaseUnavailable."""
@@ -71,6 +75,7 @@ class Doors:
                 proxy=self._proxy,
                 redactor=self._redactor,
                 secret=self._secret,
+                budget=self._budget,
             )
         log.info("gateway.door_open", run=ticket.public_id, attempt=ticket.attempt)
         return directory
@@ -86,6 +91,12 @@ class Doors:
                     del self._doors[run_id]
             log.info("gateway.door_closed", run=door.ticket.public_id)
         return self._settler.wait(run_id, SETTLE_SECONDS)
+
+    def _settled(self, run_id: int) -> None:
+        with self._lock:
+            door = self._doors.get(run_id)
+        if door is not None:
+            door.settled()
 
     def _end(self, door: Door) -> None:
         door.stop_accepting()

@@ -93,6 +93,7 @@ class Gateway:
             settler=self._settler,
             redactor=redactor,
             secret=secret,
+            budget=ledger.budget,
             drain_seconds=drain_seconds,
         )
         self._control = Control(

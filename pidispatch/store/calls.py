@@ -55,7 +55,9 @@ BUDGET = text("""
 SELECT coalesce(sum(CASE WHEN c.state = 'held' THEN c.held_micros ELSE c.cost_micros END), 0)::bigint, r.cost_cap_micros,
        coalesce(sum(CASE WHEN c.state = 'held' THEN c.held_tokens
                     ELSE c.tokens_in + c.tokens_out + c.tokens_cache_read + c.tokens_cache_write END), 0)::bigint,
-       r.max_tokens, count(*) FILTER (WHERE c.stop_reason IN ('stop', 'tool_use', 'length')), r.max_turns
+       r.max_tokens, count(*) FILTER (WHERE c.stop_reason IN ('stop', 'tool_use', 'length')), r.max_turns,
+       coalesce(sum(c.held_micros) FILTER (WHERE c.state = 'held'), 0)::bigint,
+       coalesce(sum(c.held_tokens) FILTER (WHERE c.state = 'held'), 0)::bigint
 FROM runs r LEFT JOIN provider_calls c ON c.run_id = r.id WHERE r.id = :run GROUP BY r.id
 """)
 ASSUME_OPEN = text("""

@@ -5,10 +5,12 @@ from sqlalchemy import Connection, text
 from pidispatch.domain.chaintree import Harvest
 from pidispatch.domain.outcome import Again, End
 from pidispatch.domain.run import BoxEnd, Claim, Outcome
+from pidispatch.domain.session import KeptSession, NotKept
 from pidispatch.errors import StaleEpoch
 from pidispatch.store.chains import plant
 from pidispatch.store.database import Database
 from pidispatch.store.ledger import close, expire_payload, reopen
+from pidispatch.store.sessions import keep
 
 # Not FOR UPDATE: a waiter that is deferred behind this run takes FOR KEY SHARE on it while it holds the scope.
 LOCK_RUN = text("""
@@ -50,7 +52,7 @@ END_RUN = text(f"""
 UPDATE runs r SET state = 'ended', epoch = r.epoch + 1, outcome = :outcome, result = :result, reason = :reason,
   why = :why, exit_code = :exit_code, ended_at = clock_timestamp(), state_since = clock_timestamp(),
   reported = (SELECT reported FROM run_attempts a WHERE a.run_id = r.id AND a.attempt = r.attempt),
-  session_resumed = false, {USED}
+  session_resumed = coalesce(r.session_resumed, false), {USED}
 FROM {USED_FROM} WHERE r.id = :id
 """)  # noqa: S608 - fixed text
 QUEUE_RUN = text(f"""
@@ -77,11 +79,19 @@ class PostgresEndings:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def end(self, claim: Claim, verdict: End, box: BoxEnd, *, harvest: Harvest | None = None) -> bool:
+    def end(
+        self,
+        claim: Claim,
+        verdict: End,
+        box: BoxEnd,
+        *,
+        harvest: Harvest | None = None,
+        session: KeptSession | NotKept | None = None,
+    ) -> bool:
         """Write the terminal record. Returns False, changing nothing, while a model call is still open."""
         try:
             with self._database.transaction() as connection:
-                _free_slot(connection, claim, harvest)
+                _free_slot(connection, claim, harvest, session)
                 close(connection, claim.run_id)
                 connection.execute(SUM_USAGE, {"id": claim.run_id})
                 _end_attempt(
@@ -118,7 +128,12 @@ class PostgresEndings:
         return True
 
 
-def _free_slot(connection: Connection, claim: Claim, harvest: Harvest | None = None) -> None:
+def _free_slot(
+    connection: Connection,
+    claim: Claim,
+    harvest: Harvest | None = None,
+    session: KeptSession | NotKept | None = None,
+) -> None:
     run = connection.execute(LOCK_RUN, {"id": claim.run_id, "epoch": claim.epoch}).one_or_none()
     if run is None:
         raise StaleEpoch(claim.run_id, claim.epoch)
@@ -126,6 +141,8 @@ def _free_slot(connection: Connection, claim: Claim, harvest: Harvest | None = N
         raise CallsOpen
     if harvest is not None:
         plant(connection, claim.run_id, harvest)  # it may lock another run, which comes before any scope
+    if session is not None:
+        keep(connection, claim.run_id, session)  # megabytes: before any lock that others wait for
     scopes = {"scope": run.scope, "mutex": run.mutex, "project": run.project}
     connection.execute(LOCK_SCOPES, scopes)
     connection.execute(FREE_SCOPES, scopes)

@@ -33,11 +33,11 @@ SELECT r.id, r.public_id, r.kind, r.target, r.flow, r.trigger_type, r.state, r.o
        r.cost_micros, r.created_at, r.queued_at, r.state_since, r.admitted_at, r.started_at, r.ended_at,
        r.deadline_at,
        extract(epoch FROM coalesce(r.ended_at, clock_timestamp()) - r.started_at)::numeric(12, 3)::float8 AS seconds,
-       q.public_id AS requeue_of,
+       q.public_id AS requeue_of, g.public_id AS continues,
        coalesce(r.state IN ({OCCUPYING_SQL}) AND h.heartbeat_at < clock_timestamp() - interval '{SILENT_SECONDS} seconds',
                 false) AS unreachable, r.trigger_id
 FROM runs r LEFT JOIN why_waiting w ON w.public_id = r.public_id
-LEFT JOIN runs q ON q.id = r.requeue_of LEFT JOIN hosts h ON h.name = r.host
+LEFT JOIN runs q ON q.id = r.requeue_of LEFT JOIN runs g ON g.id = r.continues LEFT JOIN hosts h ON h.name = r.host
 LEFT JOIN LATERAL (
   SELECT count(*)::int AS calls, (count(*) FILTER (WHERE c.stop_reason IN ('stop', 'tool_use', 'length')))::int AS turns,
          coalesce(sum(c.tokens_in), 0)::bigint AS tokens_in, coalesce(sum(c.tokens_out), 0)::bigint AS tokens_out,
@@ -65,7 +65,7 @@ class RunRecord:
     """What people ask of one run. Tokens are counts, money micro-dollars, `seconds` from its go until its end or now.
 
     `cause`, `until`, `blocked_by` (a public id) and `place` in line are of waiting runs only. `turns` is None for
-    a run whose box never got its go. `requeue_of` is the public id of the run that this one repeats; `unreachable` says
+    a run whose box never got its go. `requeue_of` is the public id of the run that this one repeats, `continues` of the one whose work it goes on with; `unreachable` says
     that no worker of its host gives a sign of life, so that nobody knows how it is: it keeps its slot and its money.
     """
 
@@ -114,6 +114,7 @@ class RunRecord:
     requeue_of: str | None
     unreachable: bool
     trigger_id: str | None
+    continues: str | None
 
     @property
     def ended(self) -> bool:

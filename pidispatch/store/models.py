@@ -145,6 +145,7 @@ class Run(Base):
         Index("runs_occupying", "host", "scope", postgresql_where=text(f"state IN ({OCCUPYING_SQL})")),
         Index("runs_ended", text("ended_at DESC"), postgresql_where=text("ended_at IS NOT NULL")),
         Index("runs_created", text("created_at DESC")),
+        Index("runs_continues", "continues", postgresql_where=text("continues IS NOT NULL")),
         Index("runs_root", "root_id", postgresql_where=text("root_id IS NOT NULL")),
         Index(
             "runs_subject", "subject", text("created_at DESC"), postgresql_where=text("subject IS NOT NULL")
@@ -318,6 +319,31 @@ class RunPayload(Base):
     expires_at: Mapped[datetime | None] = mapped_column(
         comment="When it may be deleted: seven days after the end"
     )
+
+
+class RunSession(Base):
+    """The session of a run that stopped at a cap."""
+
+    __tablename__ = "run_sessions"
+    __table_args__ = (
+        CheckConstraint("length(session) > 0", name="run_sessions_holds_something"),
+        CheckConstraint("isfinite(expires_at)", name="run_sessions_times_are_finite"),
+        Index("run_sessions_expiry", "expires_at"),
+        {
+            "comment": "What pi wrote of a run that stopped at a cap, for the run that goes on; untrusted; "
+            "deleted 7 days after the end"
+        },
+    )
+
+    run_id: Mapped[int] = mapped_column(
+        ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True, comment="The run that stopped"
+    )
+    session: Mapped[bytes] = mapped_column(comment="The transcript, with known secrets hidden")
+    pi_version: Mapped[str | None] = mapped_column(
+        comment="The pi that wrote it: another one may not read it"
+    )
+    kept_at: Mapped[datetime] = _now("When the run ended")
+    expires_at: Mapped[datetime] = mapped_column(comment="When it may be deleted")
 
 
 class RunWait(Base):

@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy import text
 
+from pidispatch.domain.landing import stopped_at
 from pidispatch.ports import ChainAnswer
 from pidispatch.store.asked import DeliveryRecord, deliveries_of
 from pidispatch.store.chains import answers_in
@@ -50,6 +51,11 @@ WAIT = text("""
 SELECT w.conditions, w.checks, w.faults, w.last_profile, w.last_answer, w.last_at, w.held_since, w.next_check_at,
        w.let_go_at, s.public_id AS superseded_by
 FROM run_waits w LEFT JOIN runs s ON s.id = w.superseded_by WHERE w.run_id = :id
+""")
+SESSION = text("""
+SELECT r.session_resumed AS resumed, r.session_reason AS reason, octet_length(s.session) AS kept_bytes,
+       s.expires_at AS kept_until, ARRAY(SELECT c.public_id FROM runs c WHERE c.continues = r.id ORDER BY c.id)
+FROM runs r LEFT JOIN run_sessions s ON s.run_id = r.id AND s.expires_at > clock_timestamp() WHERE r.id = :id
 """)
 TELLING = text("SELECT admission, reported FROM runs WHERE id = :id")
 
@@ -154,6 +160,22 @@ class WaitRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class SessionRecord:
+    """At which cap the run `stopped_at` (cost, tokens, turns), what is kept of it, and which runs went on with it.
+
+    `resumed` and `reason` say whether it went on with an earlier one's conversation, and why or why not; `reason` also why
+    nothing is kept.
+    """
+
+    stopped_at: str | None
+    resumed: bool | None
+    reason: str | None
+    kept_bytes: int | None
+    kept_until: datetime | None
+    continued_by: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
 class RunDetail:
     """`admission` holds the facts of the last decision, `reported` what the box said of itself (never money)."""
 
@@ -167,6 +189,7 @@ class RunDetail:
     chain: ChainRecord
     wait: WaitRecord | None
     asked: Sequence[DeliveryRecord]
+    session: SessionRecord
 
 
 def run_detail(database: Database, run_id: int) -> RunDetail:
@@ -189,6 +212,9 @@ def run_detail(database: Database, run_id: int) -> RunDetail:
             chain=_chain(*chain),
             wait=None if wait is None else WaitRecord(*wait),
             asked=deliveries_of(connection, run_id),
+            session=SessionRecord(
+                stopped_at(run.outcome, run.reason, run.why), *connection.execute(SESSION, asked).one()
+            ),
         )
 
 

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, TextClause, text
+from sqlalchemy import Boolean, Connection, Text, TextClause, bindparam, text
 
 from pidispatch.domain.run import AttemptFacts, Claim, Job, Occupant, State
+from pidispatch.domain.session import FRESH, Staged
 from pidispatch.errors import StaleEpoch
 from pidispatch.store.database import Database
 from pidispatch.store.models import OCCUPYING_SQL
@@ -15,18 +16,19 @@ UPDATE runs r SET state = 'preparing', epoch = r.epoch + 1, state_since = clock_
 FROM run_payloads p
 WHERE p.run_id = r.id AND r.id = :id AND r.epoch = :epoch AND r.state = 'admitted'
 RETURNING r.epoch, p.folder, p.task, p.task_bytes, p.event, r.target, r.flow, r.trigger_type, r.provider, r.model, r.image,
-          r.max_turns, r.max_tokens
+          r.max_turns, r.max_tokens, r.continues
 """)
 BOXED = text("""
 WITH moved AS (
-  UPDATE runs SET state = 'running', epoch = epoch + 1, state_since = clock_timestamp()
+  UPDATE runs SET state = 'running', epoch = epoch + 1, state_since = clock_timestamp(),
+         session_resumed = coalesce(:resumed, session_resumed), session_reason = coalesce(:session_reason, session_reason)
   WHERE id = :id AND epoch = :epoch AND state = 'preparing' RETURNING id, attempt, epoch),
 boxed AS (
   UPDATE run_attempts a SET container_id = :container, container_name = :name, commit_before = :commit,
          boxed_at = clock_timestamp()
   FROM moved WHERE a.run_id = moved.id AND a.attempt = moved.attempt)
 SELECT epoch FROM moved
-""")
+""").bindparams(bindparam("resumed", type_=Boolean), bindparam("session_reason", type_=Text))
 FINISHING = text("""
 UPDATE runs SET state = 'finishing', epoch = epoch + 1,
        state_since = CASE state WHEN 'finishing' THEN state_since ELSE clock_timestamp() END
@@ -84,8 +86,24 @@ class PostgresRuns:
         epoch, *rest = row
         return Job(_at(claim, epoch), *rest)
 
-    def boxed(self, claim: Claim, *, container_id: str, name: str, commit_before: str | None = None) -> Claim:
-        return self._advance(BOXED, claim, container=container_id, name=name, commit=commit_before)
+    def boxed(
+        self,
+        claim: Claim,
+        *,
+        container_id: str,
+        name: str,
+        commit_before: str | None = None,
+        session: Staged = FRESH,
+    ) -> Claim:
+        return self._advance(
+            BOXED,
+            claim,
+            container=container_id,
+            name=name,
+            commit=commit_before,
+            resumed=None if session.reason is None else session.resumed,
+            session_reason=session.reason,
+        )
 
     def stopping(self, claim: Claim, *, reason: str) -> Claim:
         return self._advance(STOPPING, claim, reason=reason)

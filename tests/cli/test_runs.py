@@ -16,7 +16,7 @@ RECORD = [
     "provider", "model", "image", "max_turns", "max_tokens", "stop_reason", "exit_code", "turns",
     "calls", "tokens_in", "tokens_out", "tokens_cache_read", "tokens_cache_write", "tokens_total",
     "cost_micros", "created_at", "queued_at", "state_since", "admitted_at", "started_at", "ended_at",
-    "deadline_at", "seconds", "requeue_of", "unreachable", "trigger_id",
+    "deadline_at", "seconds", "requeue_of", "unreachable", "trigger_id", "continues",
 ]  # fmt: skip
 ATTEMPT = [
     "attempt", "host", "container_name", "container_id", "image_id", "admitted_at", "boxed_at", "go_at",
@@ -105,7 +105,7 @@ def test_a_shown_run_has_keys_that_stay(pidispatch, database):
     shown = pidispatch("show", str(run_id), "--json").document
 
     keys = [
-        "run", "attempts", "usage", "reservations", "payload", "admission", "reported", "chain", "wait", "asked",
+        "run", "attempts", "usage", "reservations", "payload", "admission", "reported", "chain", "wait", "asked", "session",
     ]  # fmt: skip
     assert list(shown) == keys
     parts = (

@@ -12,12 +12,14 @@ from pidispatch.domain.outbox import Letter
 from pidispatch.domain.policy import Policy
 from pidispatch.domain.rates import Rating
 from pidispatch.domain.redaction import Redactor
+from pidispatch.domain.session import NotKept
 from pidispatch.errors import EngineUnavailable, FolderRefused, GatewayUnavailable
 from pidispatch.execute.chain import ChainCollector, ChainLimits
 from pidispatch.execute.cleanup import Cleanup
 from pidispatch.execute.finish import Finisher
 from pidispatch.execute.hands import Hands
 from pidispatch.execute.launch import BoxLimits, Launcher
+from pidispatch.execute.sessions import SessionKeeper
 from pidispatch.ports import ImageFacts, JobPaths, LocalFolder, ProviderFacts, Refused
 from pidispatch.store.admission import PostgresAdmissions
 from pidispatch.store.calls import PostgresCallLedger, PostgresTickets
@@ -27,6 +29,7 @@ from pidispatch.store.endings import PostgresEndings
 from pidispatch.store.hosts import PostgresHosts
 from pidispatch.store.losses import PostgresLosses
 from pidispatch.store.runs import PostgresRuns
+from pidispatch.store.sessions import PostgresSessions
 from pidispatch.upkeep.breakers import BreakerKeeper
 from pidispatch.upkeep.losses import LostLookers
 from pidispatch.upkeep.orphans import Orphans
@@ -102,13 +105,17 @@ class FakeDoors:
 @dataclass
 class FakeFiles:
     kept: dict[str, dict[str, bytes]] = field(default_factory=dict)
+    sessions: dict[str, bytes] = field(default_factory=dict)
 
-    def prepare(self, name, files, *, uid, gid):
-        self.kept[name] = dict(files)
-        return JobPaths(f"/jobs/{name}/job", f"/jobs/{name}/outbox")
+    def prepare(self, name, files, *, uid, gid, session=b""):
+        self.kept[name], self.sessions[name] = dict(files), session
+        return JobPaths(f"/jobs/{name}/job", f"/jobs/{name}/outbox", f"/jobs/{name}/session")
 
     def outbox(self, name):
         return f"/jobs/{name}/outbox"
+
+    def session(self, name):
+        return f"/jobs/{name}/session"
 
     def remove(self, name):
         self.kept.pop(name, None)
@@ -198,6 +205,12 @@ class Site:
             held_back=self.breakers.held_back,
             mark=mark_reader(self.triggers),
         )
+        self.left = dict[str, bytes | NotKept]()
+        sessions = SessionKeeper(
+            sessions=PostgresSessions(database),
+            images=self.images,
+            read_session=lambda box: self.left.get(box, NotKept("not-a-regular-file")),
+        )
         self.launcher = Launcher(
             host=HOST,
             installation=installation,
@@ -208,6 +221,7 @@ class Site:
             files=self.files,
             open_folder=self.open_folder,
             head_commit=lambda _: self.head,
+            sessions=sessions,
             cleanup=cleanup,
             limits=BoxLimits(1 << 30, 1.0, 60),
             hands=self.hands,
@@ -224,6 +238,7 @@ class Site:
             doors=self.doors,
             chains=self.chains,
             redact=self.redact,
+            sessions=sessions,
             cleanup=cleanup,
             notes=self.notes,
             clock=self.now,

@@ -8,7 +8,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pidispatch.errors import DatabaseUnavailable
-from pidispatch.ports import NOTHING_KNOWN, CallEnd, CallOpened, CallRefused, Cost, Ticket, Worst
+from pidispatch.ports import NOTHING_KNOWN, Budget, CallEnd, CallOpened, CallRefused, Cost, Ticket, Worst
+
+NO_CAPS = Budget(micros=0, cap_micros=None, tokens=0, cap_tokens=None, turns=0, cap_turns=None)
 
 
 class Switch:
@@ -86,6 +88,8 @@ class FakeLedger:
     def __init__(self, switch: Switch, tickets: FakeTickets) -> None:
         self.switch, self.tickets = switch, tickets
         self.calls: list[FakeCall] = []
+        self.budgets: dict[int, Budget] = {}
+        self.reads = 0
 
     def open_call(
         self, run_id: int, attempt: int, *, provider: str, model: str, api: str, worst: Worst = NOTHING_KNOWN
@@ -105,6 +109,11 @@ class FakeLedger:
             call = self.calls[call_id - 1]
             if call.state == "held":
                 call.state, call.end, call.cost = "settled", end, cost
+
+    def budget(self, run_id: int) -> Budget | None:
+        self.switch.check()
+        self.reads += 1
+        return self.budgets.get(run_id, NO_CAPS) if run_id in self.tickets.runs else None
 
     def assume_open(self, host: str, opened_before: datetime) -> int:
         self.switch.check()

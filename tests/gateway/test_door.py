@@ -172,8 +172,10 @@ def test_a_box_that_floods_with_unsigned_reports_is_stopped(make_house):
     assert statuses == [204] * 16 + [429] * 4
 
 
-def test_the_budget_keeps_its_place(make_house):
-    assert make_house().client().ask("GET", "/budget") == (200, {"v": 1})
+def test_a_run_without_caps_is_near_none(make_house):
+    status, budget = make_house().client().ask("GET", "/budget")
+
+    assert (status, budget["v"], budget["share"], budget["of"]) == (200, 1, 0.0, None)
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,13 @@ import structlog
 
 from pidispatch.admit import AdmissionGate
 from pidispatch.domain.policy import Policy, ScopeCaps
+from pidispatch.domain.session import NotKept
 from pidispatch.execute.chain import ChainCollector, ChainLimits
 from pidispatch.execute.cleanup import Cleanup
 from pidispatch.execute.finish import Finisher
 from pidispatch.execute.hands import Hands
 from pidispatch.execute.launch import BoxLimits, Launcher
+from pidispatch.execute.sessions import SessionKeeper
 from pidispatch.ports import CallEnd, LocalFolder
 from pidispatch.store.admission import PostgresAdmissions
 from pidispatch.store.calls import PostgresCallLedger, PostgresTickets
@@ -26,6 +28,7 @@ from pidispatch.store.endings import PostgresEndings
 from pidispatch.store.hosts import PostgresHosts
 from pidispatch.store.losses import PostgresLosses
 from pidispatch.store.runs import PostgresRuns
+from pidispatch.store.sessions import PostgresSessions
 from pidispatch.upkeep.breakers import BreakerKeeper
 from pidispatch.upkeep.losses import LostLookers
 from pidispatch.upkeep.orphans import Orphans
@@ -108,6 +111,9 @@ class StormWorker:
             notes=notes,
             held_back=BreakerKeeper(some_breakers(database)).held_back,
         )
+        sessions = SessionKeeper(
+            sessions=PostgresSessions(database), images=FakeImages(), read_session=lambda _: NotKept("absent")
+        )
         self.launcher = Launcher(
             host=HOST,
             installation=INSTALLATION,
@@ -118,6 +124,7 @@ class StormWorker:
             files=files,
             open_folder=open_folder,
             head_commit=lambda _: None,
+            sessions=sessions,
             cleanup=cleanup,
             limits=BoxLimits(1 << 30, 1.0, 600),
             hands=hands,
@@ -133,6 +140,7 @@ class StormWorker:
             doors=doors,
             chains=self._no_chains(database),
             redact=bytes,
+            sessions=sessions,
             cleanup=cleanup,
             notes=notes,
             clock=database.now,

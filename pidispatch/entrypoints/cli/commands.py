@@ -13,6 +13,7 @@ from pidispatch.entrypoints.cli import (
     doctor,
     explain,
     forgetting,
+    granting,
     image,
     logs,
     pausing,
@@ -61,6 +62,7 @@ cli.command()(pausing.pause)
 cli.command()(pausing.resume)
 cli.command()(cancelling.cancel)
 cli.command()(requeueing.requeue)
+cli.command()(granting.grant)
 cli.command("forget-host")(forgetting.forget_host)
 cli.command()(doctor.doctor)
 cli.command()(config.config)

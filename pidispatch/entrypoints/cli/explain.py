@@ -14,13 +14,14 @@ from pidispatch.entrypoints.cli.wording import (
     breaker_in_words,
     count_of,
     how_it_stands,
+    session_in_words,
     tokens_of,
     wait_in_words,
     window_name,
 )
 
 if TYPE_CHECKING:
-    from pidispatch.app.reading import AttemptRecord, DeliveryRecord, Explanation, Lateness
+    from pidispatch.app.reading import AttemptRecord, DeliveryRecord, Explanation, Lateness, RunRecord
     from pidispatch.domain.explain import GateLine, LastAnswer, WaitsFor
 
 MOST_TOLD = 10  # who asked, on a screen
@@ -61,6 +62,7 @@ def _told(found: "Explanation") -> Iterator[str]:
     yield f"{run.public_id}: {how_it_stands(run)}"
     if run.requeue_of is not None:
         yield f"repeats {run.requeue_of}"
+    yield from session_in_words(run, found.session)
     yield from origin_in_words(found)
     yield from _who_asked(found.asked)
     if found.wait is not None:
@@ -141,7 +143,7 @@ def origin_in_words(found: "Explanation") -> list[str]:
     """Of a run that a schedule started: which instant it is of, how late it started, and why."""
     run, slot = found.run, found.slot
     if slot is None or found.lateness is None:
-        by_hand = run.trigger_type == "cron" and run.trigger_id is not None and run.requeue_of is None
+        by_hand = run.trigger_type == "cron" and run.trigger_id is not None and not _by_a_person(run)
         return [f"schedule {run.trigger_id}, started by hand"] if by_hand else []
     planned = at_place(slot.planned_at, slot.zone)
     utc = "" if slot.zone is None else f" ({cell(slot.planned_at)})"
@@ -149,6 +151,10 @@ def origin_in_words(found: "Explanation") -> list[str]:
     if found.lateness.started or not run.ended:
         lines.append(lateness_in_words(found.lateness))
     return lines
+
+
+def _by_a_person(run: "RunRecord") -> bool:
+    return run.requeue_of is not None or run.continues is not None
 
 
 def lateness_in_words(late: "Lateness") -> str:

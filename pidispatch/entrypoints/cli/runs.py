@@ -8,7 +8,7 @@ import typer
 from pidispatch.domain.run import State
 from pidispatch.entrypoints.cli.options import AsJson, RunName
 from pidispatch.entrypoints.cli.output import out, print_facts, print_json, print_table
-from pidispatch.entrypoints.cli.wording import how_it_stands, tokens_of, wait_in_words
+from pidispatch.entrypoints.cli.wording import how_it_stands, session_in_words, tokens_of, wait_in_words
 
 if TYPE_CHECKING:
     from pidispatch.app.reading import RunDetail, RunRecord
@@ -66,6 +66,7 @@ def _print_run(found: "RunDetail") -> None:
         (
             ("run", f"{run.public_id} (number {run.id})"),
             ("repeats", run.requeue_of),
+            ("session", "; ".join(session_in_words(run, found.session)) or None),
             ("asked for by", _asked_by(found)),
             ("trigger", f"{run.trigger_type} {run.trigger_id}" if run.trigger_id else None),
             ("target", run.target),

@@ -8,7 +8,7 @@ from pidispatch.domain.run import OCCUPYING, State
 from pidispatch.entrypoints.cli.output import cell
 
 if TYPE_CHECKING:
-    from pidispatch.app.reading import BreakerRecord, QueueStatus, RunRecord, WaitRecord
+    from pidispatch.app.reading import BreakerRecord, QueueStatus, RunRecord, SessionRecord, WaitRecord
 
 
 def how_it_stands(run: "RunRecord") -> str:
@@ -75,6 +75,24 @@ def _condition(kept: Any) -> str:
             return f"when {name} says go"
         case _:
             return "when something is true that this version does not know"
+
+
+def session_in_words(run: "RunRecord", session: "SessionRecord") -> Iterator[str]:
+    """With which run's work it goes on; at which cap it stopped, what is kept of it, and how it can go on."""
+    if run.continues is not None:
+        with_it = {True: ", with its conversation", False: f", without its conversation ({session.reason})"}
+        told = "" if session.resumed is None or run.started_at is None else with_it[session.resumed]
+        yield f"goes on with the work of {run.continues}{told}"
+    if session.stopped_at is None:
+        return
+    stopped = f"stopped at its cap of {session.stopped_at}"
+    if session.continued_by:
+        yield f"{stopped}; it went on as {', '.join(session.continued_by)}"
+    elif session.kept_until is None:
+        yield f"{stopped}; its session is not kept ({session.reason or 'deleted'})"
+    else:
+        kept = f"its session ({session.kept_bytes:,} bytes) is kept until {cell(session.kept_until)}"
+        yield f"{stopped}; {kept}: `pidispatch grant {run.public_id} +2.00` goes on from there"
 
 
 def queue_in_words(queue: "QueueStatus", host: str) -> str:

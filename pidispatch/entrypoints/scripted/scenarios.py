@@ -140,6 +140,7 @@ SCENARIOS: dict[str, Scenario] = {
         )
     ),
     "loop": Scenario((say("Once more.", bash("date +%N; sleep 0.1")),)),
+    "steady": Scenario((say("One more step.", bash("sleep 1; date >> steps.txt")),)),
     "slowtool": Scenario(
         (say(bash("echo started; sleep 60; echo finished > slow.txt")), say("The slow tool has ended."))
     ),
