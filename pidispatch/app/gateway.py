@@ -8,6 +8,7 @@ from pidispatch.gateway.providers import KNOWN, Providers, key_names
 from pidispatch.store import schema
 from pidispatch.store.calls import PostgresCallLedger, PostgresTickets
 from pidispatch.store.database import Database
+from pidispatch.store.stops import PostgresStops
 
 
 def build_gateway(settings: Settings) -> Gateway:
@@ -24,6 +25,7 @@ def build_gateway(settings: Settings) -> Gateway:
         ledger=PostgresCallLedger(database),
         providers=_providers(settings),
         prices=NO_PRICES,
+        stops=PostgresStops(database),
         clock=database.now,
     )
 

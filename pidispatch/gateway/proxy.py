@@ -75,6 +75,14 @@ class Lines:
             for line in self._open:
                 line.cut()
 
+    def cut_open(self) -> int:
+        """Cut those that are under way now; later ones go on. Returns how many were not cut before."""
+        with self._lock:
+            going = [line for line in self._open if not line.is_cut]
+            for line in going:
+                line.cut()
+            return len(going)
+
 
 class Proxy:
     """Serves the /v1 paths of every door."""
@@ -150,6 +158,7 @@ class Proxy:
 
     def _exchange(self, call: Call) -> CallEnd:
         if call.line.is_cut:
+            call.wire.hang_up()  # or the box would wait for an answer
             return call.meter.end(aborted=True, sent=False)
         started = False
         try:

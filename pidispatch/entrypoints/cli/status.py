@@ -1,6 +1,7 @@
 """`status`: what is true of the queue now."""
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -37,6 +38,7 @@ def _document(found: "QueueStatus") -> dict[str, object]:
         "causes": dict(found.causes),
         "ended_today": dict(found.ended_today),
         "paused_since": found.paused_since,
+        "stopped_since": found.stopped_since,
         "paused": found.paused,
         "workers": found.workers,
         "hosts": found.hosts,
@@ -51,7 +53,7 @@ def _print_status(found: "QueueStatus", health: "Health") -> None:
     workers = len(found.workers)
     print_facts(
         (
-            ("queue", f"paused since {cell(found.paused_since)}" if found.paused_since else "open"),
+            ("queue", _queue(found)),
             ("runs", _counts(found.states) or "none waiting, none running"),
             ("why waiting", _counts(found.causes)),
             ("ended today", _counts(found.ended_today) or "none"),
@@ -67,7 +69,7 @@ def _print_status(found: "QueueStatus", health: "Health") -> None:
         out.print(plain(f"not in force: {problem}"))
     for pause in found.paused:
         if pause.scope != "*":
-            out.print(plain(f"paused: {pause.scope} since {cell(pause.paused_at)}"))
+            out.print(plain(f"paused: {pause.scope} since {cell(pause.paused_at)}{_calls(pause.stopped_at)}"))
     for breaker in found.breakers:
         out.print(plain(breaker_in_words(breaker)))
     if found.hosts:
@@ -91,6 +93,16 @@ def _print_status(found: "QueueStatus", health: "Health") -> None:
                 for window in found.windows
             ],
         )
+
+
+def _queue(found: "QueueStatus") -> str:
+    if found.paused_since is None:
+        return "open"
+    return f"paused since {cell(found.paused_since)}{_calls(found.stopped_since)}"
+
+
+def _calls(stopped_at: datetime | None) -> str:
+    return "" if stopped_at is None else f", model calls are refused since {cell(stopped_at)}"
 
 
 def _silence(host: "HostRecord") -> str:
