@@ -85,13 +85,8 @@ def pause(
         before = connection.execute(BEFORE, {"key": key}).one_or_none() or (None, None)
         now = connection.execute(PAUSE, {"key": key, "actor": actor, "stops": stops_calls}).one()
         changed = before[0] is None or (stops_calls and before[1] is None)
-        audit(
-            connection,
-            "pause",
-            key,
-            actor,
-            {"changed": changed, "reason": reason, "stops_calls": stops_calls},
-        )
+        stops = {"stops_calls": True} if stops_calls else {}
+        audit(connection, "pause", key, actor, {"changed": changed, "reason": reason, **stops})
     return _told(database, key, changed, now)
 
 

@@ -4,7 +4,7 @@ from tests.cli.lives import begin, call, end
 from tests.store.builders import a_host, a_run
 
 KEYS = [
-    "at", "states", "causes", "ended_today", "paused_since", "paused", "workers", "hosts", "held_calls", "windows",
+    "at", "states", "causes", "ended_today", "paused_since", "stopped_since", "paused", "workers", "hosts", "held_calls", "windows",
     "breakers", "file_problems", "health",
 ]  # fmt: skip
 STATES = ["queued", "deferred", "held", "admitted", "preparing", "running", "stopping", "finishing"]
@@ -83,7 +83,10 @@ def test_pauses_are_said(pidispatch, database):
 
     found = pidispatch("status", "--json").document
 
-    assert found["paused"] == [{"scope": "*", "paused_at": found["paused_since"], "paused_by": "somebody"}]
+    since = found["paused_since"]
+    assert found["paused"] == [
+        {"scope": "*", "paused_at": since, "paused_by": "somebody", "stopped_at": None}
+    ]
     assert "queue             paused since 2" in pidispatch("status").out
 
 
