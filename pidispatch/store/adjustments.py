@@ -6,6 +6,7 @@ from typing import Any
 from sqlalchemy import text
 
 from pidispatch.store.database import Database
+from pidispatch.store.endings import USED, USED_FROM
 from pidispatch.store.ledger import settle_again
 
 # An estimate is never more than the most that the call could come to.
@@ -43,6 +44,9 @@ SELECT before.run_id, before.id, before.tokens, late.tokens, before.micros, late
 FROM before, late RETURNING in_windows
 """)  # noqa: S608 - fixed words
 
+# The record of a run that has ended stays as it is.
+REFRESH_RUN = text(f"UPDATE runs SET {USED} FROM {USED_FROM} WHERE id = :id AND state <> 'ended'")  # noqa: S608
+
 
 def settle_late(database: Database, end: Mapping[str, Any]) -> None:
     """`end` as for a call in time. A call that is settled already stays as it is. Lock order: run, call, windows."""
@@ -50,5 +54,7 @@ def settle_late(database: Database, end: Mapping[str, Any]) -> None:
         run_id = connection.execute(LOCK_RUN, {"id": end["id"]}).scalar_one_or_none()
         if run_id is None:
             return
-        if connection.execute(SETTLE_LATE, end).scalar_one_or_none():
+        in_windows = connection.execute(SETTLE_LATE, end).scalar_one_or_none()
+        if in_windows:
             settle_again(connection, run_id)
+        connection.execute(REFRESH_RUN, {"id": run_id})
