@@ -5,12 +5,13 @@ import os
 import random
 import sys
 import threading
+import time
 from dataclasses import dataclass, field
+from typing import Any
 
 from pidispatch.domain.limits import EVERYTHING, Cap, Period, Unit
 from pidispatch.domain.outcome import Again, End
 from pidispatch.domain.run import BoxEnd, Claim, Outcome
-from pidispatch.errors import StaleEpoch
 from pidispatch.ports import Admitted, CallEnd, CallOpened, CallRefused, Worst
 from pidispatch.store.admission import PostgresAdmissions
 from pidispatch.store.calls import PostgresCallLedger, PostgresTickets
@@ -23,6 +24,8 @@ from tests.support.calls import cost
 DAY, RUN = 1_000_000, 100_000  # micro-dollars
 CAPS = (Cap(EVERYTHING, Unit.MICROS, Period.DAY, cap=DAY, amount=RUN),)
 DEAREST = 40_000
+LONGEST = 0.05  # seconds of a call
+APPLICATION = "spender"
 RUNS_AT_ONCE, CALLERS = 2, 2
 
 
@@ -65,7 +68,7 @@ class Spender:
             caller.start()
         for caller in callers:
             caller.join()
-        finish(self, claim.run_id, again=claim.attempt == 1 and random.random() < 0.2)
+        assert finish(self, claim.run_id, again=claim.attempt == 1 and random.random() < 0.2)
         while self.late:
             self.settle(*self.late.pop())
 
@@ -80,6 +83,7 @@ class Spender:
             assert isinstance(answer, CallOpened)
             assert answer.micros is not None
             real = random.randint(0, answer.micros)
+            time.sleep(random.uniform(0, LONGEST))
             match random.random():
                 case luck if luck < 0.1:
                     self.late.append((answer.call_id, real))  # first assumed, then known
@@ -92,38 +96,31 @@ class Spender:
         self.ledger.settle_call(call_id, CallEnd(200, "stop", tokens_out=1), cost(micros))
 
 
-def finish(spender: Spender, run_id: int, *, again: bool = False) -> None:
-    """As the finisher does: what is open is assumed, then the record is written."""
+def finish(spender: Any, run_id: int, *, again: bool = False) -> bool:
+    """As the finisher does: what is open is assumed, then the record is written. False: a call was opened between."""
     claim = spender.runs.finishing(spender.runs.facts(run_id).claim)
     spender.tickets.assume_calls(run_id)
     if again:
-        assert spender.endings.again(claim, Again("provider-failed", 0), BoxEnd(1))
-    else:
-        assert spender.endings.end(claim, End(Outcome.COMPLETED, "completed"), BoxEnd(0))
+        return spender.endings.again(claim, Again("provider-failed", 0), BoxEnd(1))
+    return spender.endings.end(claim, End(Outcome.COMPLETED, "completed"), BoxEnd(0))
 
 
 def work(url: str, name: str) -> None:
-    spender = Spender(Database(url, pool_size=4), name)
-    misses = 0
-    while misses < 20:
-        try:
-            misses = 0 if spender.live_one() else misses + 1
-        except StaleEpoch:
-            continue  # somebody took this process for dead
-        if misses:
-            threading.Event().wait(0.05)
+    spender = Spender(Database(url, pool_size=4, application=APPLICATION), name)
+    while True:
+        if not spender.live_one():
+            time.sleep(0.02)
 
 
 def main() -> None:
     url, name = json.loads(sys.argv[1])
     threads = [threading.Thread(target=work, args=(url, f"{name}:{n}")) for n in range(RUNS_AT_ONCE)]
-    failed: list[object] = []
-    threading.excepthook = lambda fault: (failed.append(fault), sys.__excepthook__(*fault[:3]))  # type: ignore[assignment]
+    told = threading.excepthook
+    threading.excepthook = lambda fault: (told(fault), os._exit(1))
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    os._exit(1 if failed else 0)
 
 
 if __name__ == "__main__":
