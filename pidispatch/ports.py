@@ -1,6 +1,6 @@
 """What the flows need from the outside, as small Protocols; the contract lives here."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
@@ -752,22 +752,30 @@ class Reports(Protocol):
         """No gateway answers: turn this run's open calls into `assumed`. Raises DatabaseUnavailable."""
 
 
+class Stops(Protocol):
+    def stopped(self, host: str) -> Collection[int]:
+        """The runs of this host that hold a slot and may make no call. Raises DatabaseUnavailable, DatabaseRefused."""
+
+
 class CallLedger(Protocol):
     """One row for each model call: written before the first byte goes upstream, settled after."""
 
     def open_call(
         self, run_id: int, attempt: int, *, provider: str, model: str, api: str, worst: Worst = NOTHING_KNOWN
     ) -> CallOpened | CallRefused:
-        """Hold what the call may use against what is left of the run's caps, as a committed row."""
+        """Hold what the call may use against what is left of the run's caps, as a committed row. Calls of a run take turns."""
 
     def settle_call(self, call_id: int, end: CallEnd, cost: Cost | None = None) -> None:
-        """Write the measured end; a second settlement of one call changes nothing."""
+        """Write the measured end; a second settlement of one call changes nothing.
+
+        An end that comes after the call was assumed is written as an adjustment, and changes what the run has settled.
+        """
 
     def budget(self, run_id: int) -> Budget | None:
         """None for a run that does not exist."""
 
     def assume_open(self, host: str, opened_before: datetime) -> int:
-        """Turn calls that an earlier gateway left open into `assumed`; returns how many."""
+        """Turn calls that an earlier gateway left open into `assumed`, at what they held; returns how many."""
 
 
 Clock = Callable[[], datetime]

@@ -10,6 +10,7 @@ from pidispatch.gateway.providers import KNOWN, Providers, key_names
 from pidispatch.store import schema
 from pidispatch.store.calls import PostgresCallLedger, PostgresTickets
 from pidispatch.store.database import Database
+from pidispatch.store.stops import PostgresStops
 
 
 def build_gateway(settings: Settings) -> Gateway:
@@ -29,6 +30,7 @@ def build_gateway(settings: Settings) -> Gateway:
         providers=providers,
         redactor=Redactor(providers.secrets() | known_secrets(settings)),
         prices=prices,
+        stops=PostgresStops(database),
         clock=database.now,
     )
 

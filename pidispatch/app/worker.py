@@ -76,10 +76,6 @@ def build_worker(settings: Settings) -> WorkerApp:
     if idle := without_effect(settings.sources):
         log.warning("settings_without_effect_yet", names=list(idle))
     adapters.lifelines.hold(worker)
-    if settings.max_cost_micros is not None:
-        log.warning(
-            "dollar_caps_hold_at_admission", detail="a call in flight is not stopped at the run's cap yet"
-        )
     installation = adapters.hosts.register(
         worker=worker,
         pid=os.getpid(),

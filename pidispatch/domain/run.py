@@ -167,7 +167,10 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class AttemptFacts:
-    """What the rows know of an attempt that is about to be judged."""
+    """What the rows know of an attempt that is about to be judged.
+
+    `refused`: why the gateway let it call no further, None when it called on after that or was never refused.
+    """
 
     claim: Claim
     state: State
@@ -183,6 +186,7 @@ class AttemptFacts:
     report_reason: str | None
     silent_attempts: int
     unstarted_attempts: int
+    refused: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

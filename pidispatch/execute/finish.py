@@ -210,6 +210,7 @@ def _evidence(
         report_reason=facts.report_reason,
         silent_before=facts.silent_attempts + finishers_lost,
         start_problem=None if facts.got_go else start_problem,
+        refused=facts.refused,
     )
 
 

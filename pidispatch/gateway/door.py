@@ -77,6 +77,10 @@ class Door:
         self._lines.cut()
         self._listener.hang_up()
 
+    def cut_calls(self) -> int:
+        """Abort every call that is under way, and nothing else; returns how many."""
+        return self._lines.cut_open()
+
     def _serve(self, wire: Wire, head: Head) -> None:
         route = self._routes.get((head.method, head.path))
         if route is None:

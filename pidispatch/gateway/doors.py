@@ -98,6 +98,13 @@ class Doors:
         if door is not None:
             door.settled()
 
+    def cut_calls(self, run_id: int) -> None:
+        """Abort the run's model calls that are under way; its door stays open. Idempotent."""
+        with self._lock:
+            door = self._doors.get(run_id)
+        if door is not None and (cut := door.cut_calls()):
+            log.info("gateway.calls_cut", run=door.ticket.public_id, calls=cut)
+
     def _end(self, door: Door) -> None:
         door.stop_accepting()
         if not door.drain(self._drain_seconds):

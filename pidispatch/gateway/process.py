@@ -26,7 +26,8 @@ from pidispatch.gateway.providers import Providers
 from pidispatch.gateway.proxy import HOLD_SECONDS, Proxy
 from pidispatch.gateway.settling import Settler
 from pidispatch.gateway.sockets import check_length, shared_directory
-from pidispatch.ports import CallLedger, Clock, Tickets
+from pidispatch.gateway.stopping import NO_STOPS, Stopper
+from pidispatch.ports import CallLedger, Clock, Stops, Tickets
 
 STOP_SECONDS = 30.0
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -57,6 +58,7 @@ class Gateway:
         prices: Prices = NO_PRICES,
         pressure: Pressure | None = None,
         redactor: Redactor | None = None,
+        stops: Stops = NO_STOPS,
         clock: Clock = utc_now,
         hold_seconds: float = HOLD_SECONDS,
         drain_seconds: float = DRAIN_SECONDS,
@@ -96,6 +98,7 @@ class Gateway:
             budget=ledger.budget,
             drain_seconds=drain_seconds,
         )
+        self._stopper = Stopper(stops, self._doors, host)
         self._control = Control(
             run_dir,
             doors=self._doors,
@@ -129,12 +132,14 @@ class Gateway:
             return
         for ticket in tickets:
             self._doors.listen(ticket)
+        self._stopper.start()
         self._control.ready = True
         log.info("gateway.ready", host=self._host, doors=len(tickets), assumed=assumed)
 
     def stop(self) -> None:
         """Take nothing new, drain streams, abort the rest, settle."""
         self._stopping.set()
+        self._stopper.close()
         self._control.ready = False
         self._pressure.stop()
         self._doors.close_all(self._stop_seconds)

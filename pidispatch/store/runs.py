@@ -65,8 +65,17 @@ SELECT r.epoch, r.state, r.attempt, r.public_id, r.stop_reason, a.container_id, 
         ORDER BY c.settled_at DESC, c.id DESC LIMIT 1) AS last_status,
        (SELECT count(*) FROM provider_calls c WHERE c.run_id = r.id AND c.attempt = r.attempt
         AND (c.tokens_in > 0 OR c.tokens_out > 0 OR c.state = 'assumed')) AS billed,
-       (SELECT count(*) FROM provider_calls c WHERE c.run_id = r.id AND c.state = 'held') AS open_calls
-FROM runs r LEFT JOIN run_attempts a ON a.run_id = r.id AND a.attempt = r.attempt WHERE r.id = :id
+       (SELECT count(*) FROM provider_calls c WHERE c.run_id = r.id AND c.state = 'held') AS open_calls,
+       CASE WHEN a.refused_at > coalesce(l.opened_at, '-infinity') THEN a.refused_reason
+            WHEN l.stop_reason = 'length' THEN l.lowered_by
+            WHEN l.stop_reason = 'aborted' AND EXISTS (
+              SELECT 1 FROM scopes s WHERE s.key IN ('*', r.scope, 'project:' || r.project)
+                AND s.stopped_at BETWEEN l.opened_at AND l.settled_at) THEN 'stopped' END AS refused
+FROM runs r LEFT JOIN run_attempts a ON a.run_id = r.id AND a.attempt = r.attempt
+LEFT JOIN LATERAL (
+  SELECT c.opened_at, c.settled_at, c.stop_reason, c.lowered_by FROM provider_calls c
+  WHERE c.run_id = r.id AND c.attempt = r.attempt ORDER BY c.id DESC LIMIT 1) l ON true
+WHERE r.id = :id
 """)
 
 
@@ -143,6 +152,7 @@ class PostgresRuns:
             report_reason=row.report_reason,
             silent_attempts=row.silent_attempts,
             unstarted_attempts=row.unstarted_attempts,
+            refused=row.refused,
         )
 
     def _advance(self, statement: TextClause, claim: Claim, **values: Any) -> Claim:

@@ -160,7 +160,7 @@ def test_the_attempts_and_the_end_are_one_line_each(pidispatch, database):
     lines = pidispatch("explain", str(run_id)).out.splitlines()
 
     assert lines[-2] == "attempt 1 on h1 got its go, failed infra agent-died, exit code 1"
-    assert lines[-1].endswith("failed: infra (agent-died), 110 (100 in, 10 out) in 1 call")
+    assert lines[-1].endswith("failed: infra (agent-died), 110 (100 in, 10 out) in 1 call, no price")
 
 
 def test_explaining_a_run_needs_no_policy(pidispatch, database, monkeypatch):

@@ -5,7 +5,7 @@ from tests.store.builders import a_host, a_run
 from tests.support.engines import scripted_engine
 
 KEYS = [
-    "at", "states", "causes", "ended_today", "paused_since", "paused", "workers", "hosts", "held_calls", "windows",
+    "at", "states", "causes", "ended_today", "paused_since", "stopped_since", "paused", "workers", "hosts", "held_calls", "windows",
     "breakers", "file_problems", "busy_providers", "health",
 ]  # fmt: skip
 STATES = ["queued", "deferred", "held", "admitted", "preparing", "running", "stopping", "finishing"]
@@ -84,7 +84,10 @@ def test_pauses_are_said(pidispatch, database):
 
     found = pidispatch("status", "--json").document
 
-    assert found["paused"] == [{"scope": "*", "paused_at": found["paused_since"], "paused_by": "somebody"}]
+    since = found["paused_since"]
+    assert found["paused"] == [
+        {"scope": "*", "paused_at": since, "paused_by": "somebody", "stopped_at": None}
+    ]
     assert "queue             paused since 2" in pidispatch("status").out
 
 

@@ -37,7 +37,7 @@ from tests.fakes.notes import FakeNotes
 from tests.flows.site import IMAGE, INSTALLATION, FakeBell, FakeDoors, FakeFiles, FakeGitBox, FakeImages
 from tests.storm.boxes import StubBoxes
 from tests.support.breaking import some_breakers
-from tests.support.calls import opened
+from tests.support.calls import cost, opened, worst
 
 HOST = "h1"
 
@@ -209,19 +209,12 @@ class StormWorker:
         if not self.tickets.give_go(run_id, attempt, container):
             return False
         if self.weather.cost is not None:
-            call = opened(self.calls, run_id, attempt, provider="scripted", model="happy", api="x")
+            call = opened(self.calls, run_id, attempt, worst=worst(self.weather.cost))
             if run_id % 2:
-                self._price(call, self.weather.cost)
-                self.calls.settle_call(call, CallEnd(200, "stop", tokens_in=3, tokens_out=4))
+                self.calls.settle_call(call, CallEnd(200, "stop", tokens_in=3), cost(self.weather.cost))
             else:
                 self.tickets.assume_calls(run_id)
         return True
-
-    def _price(self, call: int, cost: int) -> None:
-        with self.database.transaction() as connection:
-            connection.exec_driver_sql(
-                "UPDATE provider_calls SET cost_micros = %s WHERE id = %s", (cost, call)
-            )
 
 
 def open_folder(path: bytes) -> LocalFolder:

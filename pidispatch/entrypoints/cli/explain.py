@@ -12,8 +12,10 @@ from pidispatch.entrypoints.cli.triggerwording import at_place, length
 from pidispatch.entrypoints.cli.wording import (
     amount,
     breaker_in_words,
+    cost_of,
     count_of,
     how_it_stands,
+    refusals_in_words,
     session_in_words,
     tokens_of,
     wait_in_words,
@@ -54,7 +56,9 @@ def _print(found: "Explanation") -> None:
     for attempt in found.attempts:
         out.print(plain(_attempt(attempt)))
     if run.ended:
-        out.print(plain(f"ended {cell(run.ended_at)}: {how_it_stands(run)}, {tokens_of(run)}"))
+        cost = cost_of(run)
+        money = f", {cost}" if cost else ""
+        out.print(plain(f"ended {cell(run.ended_at)}: {how_it_stands(run)}, {tokens_of(run)}{money}"))
 
 
 def _told(found: "Explanation") -> Iterator[str]:
@@ -223,4 +227,6 @@ def _attempt(attempt: "AttemptRecord") -> str:
         parts.append(ended)
     if attempt.exit_code is not None:
         parts.append(f"exit code {attempt.exit_code}")
+    if (refused := refusals_in_words(attempt)) is not None:
+        parts.append(refused)
     return ", ".join(parts)

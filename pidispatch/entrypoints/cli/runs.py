@@ -7,8 +7,17 @@ import typer
 
 from pidispatch.domain.run import State
 from pidispatch.entrypoints.cli.options import AsJson, RunName
-from pidispatch.entrypoints.cli.output import out, print_facts, print_json, print_table
-from pidispatch.entrypoints.cli.wording import how_it_stands, session_in_words, tokens_of, wait_in_words
+from pidispatch.entrypoints.cli.output import cell, out, plain, print_facts, print_json, print_table
+from pidispatch.entrypoints.cli.wording import (
+    amount,
+    cost_of,
+    how_it_stands,
+    money_in_words,
+    refusals_in_words,
+    session_in_words,
+    tokens_of,
+    wait_in_words,
+)
 
 if TYPE_CHECKING:
     from pidispatch.app.reading import RunDetail, RunRecord
@@ -28,7 +37,7 @@ def runs(
         print_json(found)
     elif found:
         print_table(
-            ("run", "target", "state", "model", "turns", "tokens", "seconds", "asked for"),
+            ("run", "target", "state", "model", "turns", "tokens", "cost", "seconds", "asked for"),
             [_row(run) for run in found],
         )
     else:
@@ -43,6 +52,7 @@ def _row(run: "RunRecord") -> Sequence[object]:
         run.model,
         run.turns,
         run.tokens_total,
+        money_in_words(run.cost_micros, run.cost_class) if run.calls else None,
         run.seconds,
         run.created_at,
     )
@@ -83,6 +93,7 @@ def _print_run(found: "RunDetail") -> None:
             ("image", run.image),
             ("turns", f"{run.turns} of at most {run.max_turns}" if run.turns is not None else None),
             ("tokens", tokens_of(run)),
+            ("cost", cost_of(run)),
             ("seconds", run.seconds),
             ("priority", run.priority or None),
             ("host", run.host or run.pinned_host),
@@ -148,13 +159,27 @@ def _print_attempts(found: "RunDetail") -> None:
                 for attempt in found.attempts
             ],
         )
+    for attempt in found.attempts:
+        if (refused := refusals_in_words(attempt)) is not None:
+            out.print(plain(f"attempt {attempt.attempt}: {refused}, {cell(attempt.refused_at)}"))
 
 
 def _print_money(found: "RunDetail") -> None:
     if found.usage:
         out.print()
         print_table(
-            ("provider", "model", "calls", "failed", "estimated", "in", "out", "cache read", "cache write"),
+            (
+                "provider",
+                "model",
+                "calls",
+                "failed",
+                "estimated",
+                "in",
+                "out",
+                "cache read",
+                "cache write",
+                "cost",
+            ),
             [
                 (
                     used.provider,
@@ -166,9 +191,16 @@ def _print_money(found: "RunDetail") -> None:
                     used.tokens_out,
                     used.tokens_cache_read,
                     used.tokens_cache_write,
+                    money_in_words(used.cost_micros, used.cost_class),
                 )
                 for used in found.usage
             ],
+        )
+    for late in found.adjustments:
+        before, after = (money_in_words(micros, None) for micros in (late.micros_before, late.micros_after))
+        tokens = f"{late.tokens_before:,} tokens are {late.tokens_after:,}"
+        out.print(
+            plain(f"put right {cell(late.at)}: of a call of {late.model} {tokens}, {before} is {after}")
         )
     if found.reservations:
         out.print()
@@ -180,9 +212,9 @@ def _print_money(found: "RunDetail") -> None:
                     held.unit,
                     held.starts_on,
                     held.state,
-                    held.held,
-                    held.settled,
-                    held.used,
+                    amount(held.unit, held.held),
+                    None if held.settled is None else amount(held.unit, held.settled),
+                    amount(held.unit, held.used),
                 )
                 for held in found.reservations
             ],

@@ -41,6 +41,7 @@ def _document(found: "QueueStatus") -> dict[str, object]:
         "causes": dict(found.causes),
         "ended_today": dict(found.ended_today),
         "paused_since": found.paused_since,
+        "stopped_since": found.stopped_since,
         "paused": found.paused,
         "workers": found.workers,
         "hosts": found.hosts,
@@ -55,7 +56,7 @@ def _print_status(found: "QueueStatus", health: "Health", busy: Mapping[str, dat
     workers = len(found.workers)
     print_facts(
         (
-            ("queue", f"paused since {cell(found.paused_since)}" if found.paused_since else "open"),
+            ("queue", _queue(found)),
             ("runs", _counts(found.states) or "none waiting, none running"),
             ("why waiting", _counts(found.causes)),
             ("ended today", _counts(found.ended_today) or "none"),
@@ -73,7 +74,7 @@ def _print_status(found: "QueueStatus", health: "Health", busy: Mapping[str, dat
         out.print(plain(f"not in force: {problem}"))
     for pause in found.paused:
         if pause.scope != "*":
-            out.print(plain(f"paused: {pause.scope} since {cell(pause.paused_at)}"))
+            out.print(plain(f"paused: {pause.scope} since {cell(pause.paused_at)}{_calls(pause.stopped_at)}"))
     for breaker in found.breakers:
         out.print(plain(breaker_in_words(breaker)))
     if found.hosts:
@@ -97,6 +98,16 @@ def _print_status(found: "QueueStatus", health: "Health", busy: Mapping[str, dat
                 for window in found.windows
             ],
         )
+
+
+def _queue(found: "QueueStatus") -> str:
+    if found.paused_since is None:
+        return "open"
+    return f"paused since {cell(found.paused_since)}{_calls(found.stopped_since)}"
+
+
+def _calls(stopped_at: datetime | None) -> str:
+    return "" if stopped_at is None else f", model calls are refused since {cell(stopped_at)}"
 
 
 def _silence(host: "HostRecord") -> str:

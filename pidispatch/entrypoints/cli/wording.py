@@ -8,7 +8,14 @@ from pidispatch.domain.run import OCCUPYING, State
 from pidispatch.entrypoints.cli.output import cell
 
 if TYPE_CHECKING:
-    from pidispatch.app.reading import BreakerRecord, QueueStatus, RunRecord, SessionRecord, WaitRecord
+    from pidispatch.app.reading import (
+        AttemptRecord,
+        BreakerRecord,
+        QueueStatus,
+        RunRecord,
+        SessionRecord,
+        WaitRecord,
+    )
 
 
 def how_it_stands(run: "RunRecord") -> str:
@@ -32,6 +39,39 @@ def tokens_of(run: "RunRecord") -> str:
     cached = run.tokens_cache_read + run.tokens_cache_write
     parts = f"{run.tokens_in:,} in, {run.tokens_out:,} out" + (f", {cached:,} cached" if cached else "")
     return f"{run.tokens_total:,} ({parts}) in {count_of(run.calls, 'call')}"
+
+
+def money_in_words(micros: int | None, cost_class: str | None) -> str:
+    """`$0.25`, `≥ $0.25` for a floor, `~ $0.25 est.`, `$0.00 (plan)`, `no price`."""
+    if micros is None:
+        return "no price"
+    dollars = amount("micros", micros)
+    match cost_class:
+        case "floor":
+            return f"≥ {dollars}"
+        case "estimate":
+            return f"~ {dollars} est."
+        case "plan":
+            return f"{dollars} (plan)"
+        case _:
+            return dollars
+
+
+def cost_of(run: "RunRecord") -> str | None:
+    """What the run came to, of which cap, and what its calls hold now; None for one that has not begun."""
+    if run.started_at is None and not run.calls:
+        return None
+    words = money_in_words(run.cost_micros, run.cost_class)
+    if run.cost_cap_micros is not None:
+        words = f"{words} of at most {amount('micros', run.cost_cap_micros)}"
+    return f"{words}, {amount('micros', run.held_micros)} held" if run.held_micros else words
+
+
+def refusals_in_words(attempt: "AttemptRecord") -> str | None:
+    """`3 calls refused, the last for cost-cap`."""
+    if not attempt.refusals:
+        return None
+    return f"{count_of(attempt.refusals, 'call')} refused, the last for {attempt.refused_reason}"
 
 
 def count_of(number: int, thing: str) -> str:
