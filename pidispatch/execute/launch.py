@@ -1,6 +1,7 @@
 """Launch: prepare an admitted run and start its box."""
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import structlog
@@ -75,6 +76,7 @@ class Launcher:
         cleanup: Cleanup,
         limits: BoxLimits,
         hands: Hands,
+        forwarded: Mapping[str, str] | None = None,
     ) -> None:
         self._host = host
         self._installation = installation
@@ -88,6 +90,7 @@ class Launcher:
         self._cleanup = cleanup
         self._limits = limits
         self._hands = hands
+        self._forwarded = forwarded or {}
 
     def start(self, admitted: Claim) -> None:
         """Prepare and start. A run that somebody else took over meanwhile is left alone."""
@@ -131,7 +134,7 @@ class Launcher:
             self._give_up(claim, name, container, _later(error, claim.attempt))
 
     def _prepare(self, job: Job, name: str, laps: Laps) -> BoxSpec:
-        provider = self._doors.provider(job.provider)
+        provider = self._doors.provider(job.provider, job.model)
         laps.lap("provider")
         if provider is None:
             raise BoxFault(f"the gateway no longer knows the provider {job.provider}")
@@ -139,7 +142,8 @@ class Launcher:
         laps.lap("folder")
         gate = self._doors.open(job.claim.run_id)
         laps.lap("door")
-        paths = self._files.prepare(name, job_files(job, provider), uid=folder.uid, gid=folder.gid)
+        files = job_files(job, provider, self._forwarded)
+        paths = self._files.prepare(name, files, uid=folder.uid, gid=folder.gid)
         laps.lap("files")
         return self._spec(job, name, folder, gate, paths)
 

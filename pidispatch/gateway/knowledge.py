@@ -16,7 +16,7 @@ class Knowledge:
         self._providers, self._prices, self._pressure = providers, prices, pressure
 
     def facts(self, name: str, model: str | None) -> ProviderFacts | None:
-        facts = self._providers.facts(name)
+        facts = self._providers.facts(name, model)
         if facts is None:
             return None
         price = None if model is None else self._prices.find(name, model)

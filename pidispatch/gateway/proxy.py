@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 
 import structlog
 
+from pidispatch.domain.wireapis import OPENAI
 from pidispatch.errors import DatabaseUnavailable
 from pidispatch.gateway.departures import Departures
 from pidispatch.gateway.envelope import Envelope, NotARequest, read_envelope, with_usage
 from pidispatch.gateway.http1 import Departed, Fields, Head, Wire, problem
-from pidispatch.gateway.metering import OPENAI, Meter
+from pidispatch.gateway.metering import Meter
 from pidispatch.gateway.providers import Provider
 from pidispatch.gateway.settling import Settler, hold
 from pidispatch.gateway.upstream import Answer, Line, Upstream, UpstreamFailed

@@ -62,8 +62,8 @@ def test_a_forger_is_refused_after_its_forgery():
 
 
 @pytest.mark.parametrize("name", sorted(SCENARIOS))
-@pytest.mark.parametrize("path", ["/v1/messages", "/v1/chat/completions"])
-def test_every_scenario_answers_in_both_apis(name, path):
+@pytest.mark.parametrize("path", ["/v1/messages", "/v1/chat/completions", "/v1/responses"])
+def test_every_scenario_answers_in_every_api(name, path):
     with ScriptedProvider() as provider:
         status, answer = ask(provider.url, name, path=path)
 

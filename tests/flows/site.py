@@ -83,7 +83,7 @@ class FakeDoors:
         self._answer()
         self.directories.discard(run_id)
 
-    def provider(self, name):
+    def provider(self, name, model=None):
         self._answer()
         return self.providers.get(name)
 

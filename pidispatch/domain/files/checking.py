@@ -10,6 +10,7 @@ from pidispatch.domain.files.overlay import Overlay, parse_overlay
 from pidispatch.domain.files.overlaykeys import KEYS
 from pidispatch.domain.files.pausewindows import parse_pause_windows
 from pidispatch.domain.files.projects import Projects, judge_together, parse_projects
+from pidispatch.domain.files.providers import ProviderEntries, parse_providers
 from pidispatch.domain.files.scopedlimits import ScopedLimits, parse_scoped_limits
 from pidispatch.domain.files.scopes import ScopeKind
 from pidispatch.domain.files.triggers import parse_triggers
@@ -24,15 +25,17 @@ class FileKind(StrEnum):
     PAUSE_WINDOWS = "pause-windows"
     SETTINGS = "settings"
     TRIGGERS = "triggers"
+    PROVIDERS = "providers"
 
 
-Value = ScopedLimits | Projects | PauseWindows | Overlay | Triggers
+Value = ScopedLimits | Projects | PauseWindows | Overlay | Triggers | ProviderEntries
 
 _BY_CONTENT = {
     "limits": FileKind.SCOPED_LIMITS,
     "projects": FileKind.PROJECTS,
     "windows": FileKind.PAUSE_WINDOWS,
     "triggers": FileKind.TRIGGERS,
+    "providers": FileKind.PROVIDERS,
 }
 
 
@@ -60,6 +63,8 @@ class Checked:
                 return _count(len(pauses.windows), "window")
             case Triggers() as triggers:
                 return _count(len(triggers.entries), "trigger")
+            case ProviderEntries() as providers:
+                return _count(len(providers.entries), "provider")
             case Overlay() as overlay:
                 return _count(sum(getattr(overlay, k.attribute) is not None for k in KEYS.values()), "key")
             case never:
@@ -110,6 +115,8 @@ def _parse(kind: FileKind, content: bytes, file: str) -> Value:
             return parse_overlay(content, file)
         case FileKind.TRIGGERS:
             return parse_triggers(content, file)
+        case FileKind.PROVIDERS:
+            return parse_providers(content, file)
         case never:
             assert_never(never)
 
