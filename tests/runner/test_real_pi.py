@@ -42,7 +42,7 @@ def run_box(engine, job, gateway, provider, env=None):
         Mount(inside, str(job / name), "bind", read_only=inside == "/job") for inside, name in places.items()
     ]
     mounts.append(Mount("/gate", gateway.directory, "bind", read_only=True))
-    for name, content in agent_files(*provider, False).items():
+    for name, content in agent_files(*provider, known_to_pi=False).items():
         (job / "job/agent" / name).write_bytes(content)
         mounts.append(Mount(f"/agent/{name}", str(job / "job/agent" / name), "bind", read_only=True))
     api = engine.api
