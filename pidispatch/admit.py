@@ -9,6 +9,7 @@ import structlog
 
 from pidispatch.domain import oneshot
 from pidispatch.domain.breaker import COUNTING, HELD_BACK
+from pidispatch.domain.files.piauth import OAUTH_LOGIN
 from pidispatch.domain.identity import folder_mutex
 from pidispatch.domain.laps import Laps
 from pidispatch.domain.policy import Policy, Subject
@@ -193,7 +194,8 @@ class AdmissionGate:
         if provider is None:
             return Refused("provider-unconfigured", "provider-unknown")
         if not provider.credential:
-            return Refused("provider-unconfigured", "no-credential")
+            oauth = provider.lacks == OAUTH_LOGIN
+            return Refused("provider-unconfigured", OAUTH_LOGIN if oauth else "no-credential")
         engine_id = self._images.engine_id()
         tried.laps.lap("engine")
         with self._notes.looking_at(tried.run.run_id, tried.run.epoch):
