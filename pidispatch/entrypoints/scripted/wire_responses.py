@@ -82,14 +82,15 @@ def _usage(usage: Usage) -> dict[str, Any]:
 
 
 def steps_of_input(items: Any) -> int:
-    """Answers after the last thing a person said: each is some items in a row that are neither said nor a tool's."""
+    """Answers after the last thing a person said: each is some items of the model's in a row."""
     count, answering = 0, False
     for item in items if isinstance(items, list) else []:
-        if item.get("role") in {"user", "system", "developer"}:
-            count, answering = (0 if item["role"] == "user" else count), False
-        elif str(item.get("type")).endswith("_output"):
-            answering = False
-        else:
+        kind, role = str(item.get("type")), item.get("role")
+        if role == "assistant" or kind in {"reasoning", "function_call", "custom_tool_call"}:
             count += not answering
             answering = True
+        elif kind.endswith("_output"):
+            answering = False
+        elif role == "user":
+            count, answering = 0, False
     return count
