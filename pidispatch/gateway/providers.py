@@ -78,6 +78,10 @@ class Providers:
     def find(self, name: str) -> Provider | None:
         return self._all.get(name)
 
+    def secrets(self) -> frozenset[str]:
+        """Every key, for whoever must hide them."""
+        return frozenset(provider.key for provider in self._all.values() if provider.key is not None)
+
     def facts(self, name: str, model: str | None = None) -> ProviderFacts | None:
         """With a model, its figures as well, and whether pi knows how to reach that one."""
         provider = self._all.get(name)
