@@ -9,7 +9,7 @@ from pidispatch.domain.providers import all_key_names
 from pidispatch.errors import ConfigurationRefused
 
 MOST_NAMES = 100
-MOST_BYTES = 128 * 1024
+MOST_BYTES = 64 * 1024  # the kernel takes 128 KiB in one variable
 # What decides how programs start: a path of this host means nothing in the box, and pi is one of the programs.
 _LOADERS = ("LD_", "DYLD_", "NODE_", "BASH_FUNC_")
 _LOADER_NAMES = {"PATH", "BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "GCONV_PATH"}

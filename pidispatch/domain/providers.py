@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from ipaddress import ip_address
 
 from pidispatch.domain.wireapis import ANTHROPIC, OPENAI, RESPONSES
 
@@ -57,6 +56,8 @@ KNOWN: Mapping[str, Known] = {
 _URL = re.compile(
     r"https?://(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::(?P<port>[0-9]{1,5}))?(?:/[!$-;=A-Z_a-z~]*)?"
 )
+# A spelling that is not among these is taken for another machine's, which needs a key: the safe side.
+_LOOPBACK = re.compile(r"localhost|127(?:\.(?:0|[1-9][0-9]{0,2})){3}|\[(?:0*:){2,7}0*1\]")
 URL_WANTED = "an http:// or https:// address without user, password, query or fragment"
 
 
@@ -79,10 +80,4 @@ def is_base_url(url: str) -> bool:
 def is_loopback(url: str) -> bool:
     """Whether a base URL leads to this machine by its own name or number."""
     found = _URL.fullmatch(url)
-    host = found["host"].strip("[]").lower() if found else ""
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
+    return found is not None and _LOOPBACK.fullmatch(found["host"].lower()) is not None

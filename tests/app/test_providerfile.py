@@ -108,5 +108,5 @@ def test_a_key_of_a_provider_of_the_operators_own_is_not_forwarded_either(settin
 
 
 def test_what_is_forwarded_is_bounded(settings):
-    with pytest.raises(ConfigurationRefused, match="want at most 131072"):
-        forwarded_environment(settings(PI_FORWARD_ENV="A"), {"A": "x" * 131_072})
+    with pytest.raises(ConfigurationRefused, match="want at most 65536"):
+        forwarded_environment(settings(PI_FORWARD_ENV="A"), {"A": "x" * 65_536})
