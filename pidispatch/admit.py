@@ -9,6 +9,7 @@ import structlog
 
 from pidispatch.domain import oneshot
 from pidispatch.domain.breaker import COUNTING, HELD_BACK
+from pidispatch.domain.files.piauth import OAUTH_LOGIN
 from pidispatch.domain.identity import folder_mutex
 from pidispatch.domain.laps import Laps
 from pidispatch.domain.policy import Policy, Subject
@@ -220,7 +221,8 @@ class AdmissionGate:
             return Refused("provider-unconfigured", "provider-unknown")
         tried.rating = provider.rating
         if not provider.credential:
-            return Refused("provider-unconfigured", "no-credential")
+            oauth = provider.lacks == OAUTH_LOGIN
+            return Refused("provider-unconfigured", OAUTH_LOGIN if oauth else "no-credential")
         if tried.policy.max_cost_micros is not None and provider.rating is Rating.UNKNOWN:
             return Refused("cost-cap-unenforceable", "no-price")
         if provider.busy_until is not None and provider.busy_until > now:

@@ -600,7 +600,9 @@ class ProviderFacts:
     """What the gateway knows of a provider: its wire API, whether pi knows it by itself, whether a key is set.
 
     `rating`, `context_window` and `max_tokens` are of the model that was asked about; the last two in tokens, None
-    where an operator's file does not say. `busy_until`: until then its calls are held back.
+    where an operator's file does not say. `busy_until`: until then its calls are held back. `lacks` is the word for a
+    key that is missing, `key_source` where it was found, for people (None: none is needed, or there is none);
+    `model_listed`: an operator's file names the model.
     """
 
     name: str
@@ -611,6 +613,10 @@ class ProviderFacts:
     busy_until: datetime | None = None
     context_window: int | None = None
     max_tokens: int | None = None
+    reasoning: bool | None = None
+    model_listed: bool = False
+    lacks: str | None = None
+    key_source: str | None = None
 
 
 class Doors(Protocol):

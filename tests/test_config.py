@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from pidispatch.config import NOT_ENFORCED_YET, AtSigterm, Place, Source, describe, load
-from pidispatch.domain.boxnames import MINTED_NAMES, WORKER_SECRETS
+from pidispatch.domain.boxnames import EGRESS_NAMES, MINTED_NAMES, WORKER_SECRETS
+from pidispatch.domain.providers import all_key_names
 from pidispatch.errors import ConfigurationRefused
 
 PERSON = Place(uid=1000, user_home="/home/ada", host_name="desk")
@@ -315,8 +316,12 @@ def test_a_huge_text_makes_a_short_problem():
     assert "(100000 characters)" in problem
 
 
+OTHERS_NEVER_FORWARDED = {"PI_MODEL", "HOME", "PI_DISPATCH_GATE", "PIDISPATCH_HOME", "PATH", "LD_PRELOAD"}
+OTHERS_NEVER_FORWARDED |= {"NODE_OPTIONS", "NODE_EXTRA_CA_CERTS", "BASH_ENV", "PI_CACHE_RETENTION"}
+
+
 @pytest.mark.parametrize(
-    "name", sorted(MINTED_NAMES | WORKER_SECRETS | {"PI_MODEL", "HOME", "PI_DISPATCH_GATE"})
+    "name", sorted(MINTED_NAMES | WORKER_SECRETS | all_key_names() | EGRESS_NAMES | OTHERS_NEVER_FORWARDED)
 )
 def test_a_name_that_the_box_must_not_get_from_the_host_is_not_forwarded(name):
     (problem,) = problems(PI_FORWARD_ENV=f"FINE, {name}")
@@ -451,7 +456,7 @@ def test_variables_of_providers_are_refused_by_their_own_names():
     assert found == (
         "'PIDISPATCH_UPSTREAM_' names no provider; want PIDISPATCH_UPSTREAM_ and letters, digits or underscores",
         "PIDISPATCH_UPSTREAM_a_b and PIDISPATCH_UPSTREAM_A_B speak of one provider, a-b; want one of them",
-        "PIDISPATCH_PROVIDER_API_MINE is 'soap'; want openai-completions or anthropic-messages",
+        "PIDISPATCH_PROVIDER_API_MINE is 'soap'; want openai-completions or openai-responses or anthropic-messages",
     )
 
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from . import exitline
-from .command import pi_command, pi_env, pi_version, read_prompt, session_size
+from .command import pi_command, pi_env, pi_version, read_forwarded, read_prompt, session_size
 from .decide import INFRA, NO_GO, POLICY, TERMINATED, Verdict, decide
 from .fold import START, Folded, step
 from .forward import PORT, Forwarder
@@ -114,7 +114,7 @@ class Run:
             _ignore_signals()
         except Terminated:
             how = "terminated"
-        except OSError as error:
+        except (OSError, ValueError) as error:
             _ignore_signals()
             return self._say(Verdict(INFRA, "infra", str(error)), REPORT_SECONDS)
         self._end_pi(how)
@@ -150,7 +150,8 @@ class Run:
         session = None if self._session_size is None else self._places.session
         command = pi_command(self._places.pi, self._settings, f"{_HOME}/runner/guard.mjs", session)
         cache = compile_cache(self._places.cache, "/tmp/.v8cache")
-        return Pi(command, env=pi_env(self._env, cache), cwd=self._places.cwd)
+        env = pi_env(self._env, cache, read_forwarded(self._places.job))
+        return Pi(command, env=env, cwd=self._places.cwd)
 
     def _ended_by(self, event: dict[str, Any]) -> str | None:
         # guard.mjs is the only extension. Without it a run has no limits in here, so the run ends.

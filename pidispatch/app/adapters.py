@@ -7,8 +7,9 @@ from functools import partial
 import structlog
 
 from pidispatch.app.breakers import breaker_rules
-from pidispatch.app.places import Addresses
+from pidispatch.app.places import Addresses, environment
 from pidispatch.app.policy import FilePolicies
+from pidispatch.app.providerfile import forwarded_environment
 from pidispatch.app.secrets import known_secrets
 from pidispatch.app.standing import StandingTriggers
 from pidispatch.config import Settings
@@ -76,6 +77,7 @@ class Adapters:
             )
         )
         self.triggers = StandingTriggers(self.settings.triggers_file)
+        self.forwarded = forwarded_environment(self.settings, environment())
         self.open_folder = partial(open_folder, worker_uid=os.geteuid())
 
     def engine_id(self) -> str | None:

@@ -12,6 +12,7 @@ from pidispatch.app.checkup.environment import (
     check_the_redis,
     check_triggers,
 )
+from pidispatch.app.checkup.providers import check_providers_file
 from pidispatch.app.checkup.rows import check_rows, check_schema
 from pidispatch.app.places import addresses
 from pidispatch.config import Settings
@@ -39,6 +40,7 @@ def examine(settings: Settings) -> Iterator[Finding]:
         yield from _found("limits", lambda: [check_policy(settings)])
         yield from _found("triggers", lambda: [check_triggers(settings)])
         yield from _found("prices", lambda: [check_prices(settings)])
+        yield from _found("providers file", lambda: check_providers_file(settings))
         yield from _found("redis", lambda: [check_the_redis(where.redis)])
         engine_answers = yield from _found("engine", lambda: [check_engine(engine)])
         if engine_answers:

@@ -2,11 +2,12 @@
 
 from pidispatch.app.places import addresses, environment
 from pidispatch.app.prices import prices_of
+from pidispatch.app.providerfile import key_variables, provider_entries, stored_by_pi
 from pidispatch.app.secrets import known_secrets
 from pidispatch.config import Settings, provider_keys
 from pidispatch.domain.redaction import Redactor
 from pidispatch.gateway.process import Gateway
-from pidispatch.gateway.providers import KNOWN, Providers, key_names
+from pidispatch.gateway.providers import Providers
 from pidispatch.store import schema
 from pidispatch.store.calls import PostgresCallLedger, PostgresTickets
 from pidispatch.store.database import Database
@@ -36,6 +37,12 @@ def build_gateway(settings: Settings) -> Gateway:
 
 
 def _providers(settings: Settings) -> Providers:
-    names = {name for provider in (*KNOWN, *settings.upstreams) for name in key_names(provider)}
-    keys = provider_keys(environment(), names)
-    return Providers(keys=keys, upstreams=dict(settings.upstreams), apis=dict(settings.provider_apis))
+    environ = environment()
+    entries = provider_entries(settings)
+    return Providers(
+        keys=provider_keys(environ, key_variables(settings, entries)),
+        upstreams=dict(settings.upstreams),
+        apis=dict(settings.provider_apis),
+        entries=entries.entries,
+        stored=stored_by_pi(settings, environ),
+    )

@@ -205,6 +205,7 @@ def _launcher(adapters: Adapters, installation: str, cleanup: Cleanup) -> Launch
         cleanup=cleanup,
         limits=BoxLimits(settings.job_memory, settings.job_cpus, settings.job_timeout),
         hands=adapters.hands,
+        forwarded=adapters.forwarded,
     )
 
 

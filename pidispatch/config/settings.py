@@ -96,7 +96,9 @@ class Settings(BaseSettings):
         default_factory=dict, alias="PIDISPATCH_UPSTREAM_<PROVIDER>"
     )
     provider_apis: Mapping[str, Api] = Field(default_factory=dict, alias="PIDISPATCH_PROVIDER_API_<PROVIDER>")
+    providers_file: OptionalFile = Field(None, alias="PIDISPATCH_PROVIDERS_FILE")
     auth_from_pi: OnUnlessZero = Field(True, alias="PI_AUTH_FROM_PI")
+    pi_agent_dir: Directory | None = Field(None, alias="PI_CODING_AGENT_DIR")
 
     job_image: Word = Field("pi-job:latest", alias="PI_JOB_IMAGE")
     job_memory: Bytes = Field(4 * GIBIBYTE, alias="PI_JOB_MEMORY")

@@ -1,10 +1,15 @@
-"""Write what a box reads: the prompt, the event, pi's own two files."""
+"""Write what a box reads: the prompt, the event, pi's own two files, the variables that are forwarded."""
+
+import json
+from collections.abc import Mapping
 
 from pidispatch.domain.agentfiles import agent_files
 from pidispatch.domain.run import Job
 from pidispatch.domain.session import Staged
 from pidispatch.domain.task import task_text
 from pidispatch.ports import ProviderFacts
+
+ENVIRONMENT = "env.json"
 
 # The task is told again, since the agent could write to the conversation: these are the operator's own words.
 RESUMED = (
@@ -27,11 +32,23 @@ def prompt(job: Job, session: Staged) -> bytes:
     return text.encode()
 
 
-def job_files(job: Job, provider: ProviderFacts, session: Staged) -> dict[str, bytes]:
+def job_files(
+    job: Job, provider: ProviderFacts, session: Staged, forwarded: Mapping[str, str]
+) -> dict[str, bytes]:
     """Every file below /job, by its relative path."""
-    agent = agent_files(job.provider, job.model, provider.api, known_to_pi=provider.known_to_pi)
+    agent = agent_files(
+        job.provider,
+        job.model,
+        provider.api,
+        known_to_pi=provider.known_to_pi,
+        context_window=provider.context_window,
+        max_tokens=provider.max_tokens,
+        reasoning=provider.reasoning,
+    )
     return {
         "prompt.md": prompt(job, session),
         "event.json": job.event,
         **{f"agent/{name}": content for name, content in agent.items()},
+        # A file and no variable of the container: `docker inspect` shows those.
+        **({ENVIRONMENT: json.dumps(forwarded).encode()} if forwarded else {}),
     }

@@ -1,6 +1,7 @@
 """Launch: prepare an admitted run and start its box."""
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import structlog
@@ -80,6 +81,7 @@ class Launcher:
         cleanup: Cleanup,
         limits: BoxLimits,
         hands: Hands,
+        forwarded: Mapping[str, str] | None = None,
     ) -> None:
         self._host = host
         self._installation = installation
@@ -94,6 +96,7 @@ class Launcher:
         self._cleanup = cleanup
         self._limits = limits
         self._hands = hands
+        self._forwarded = forwarded or {}
 
     def start(self, admitted: Claim) -> None:
         """Prepare and start. A run that somebody else took over meanwhile is left alone."""
@@ -150,7 +153,7 @@ class Launcher:
         laps.lap("folder")
         gate = self._doors.open(job.claim.run_id)
         laps.lap("door")
-        files = job_files(job, provider, session)
+        files = job_files(job, provider, session, self._forwarded)
         paths = self._files.prepare(name, files, uid=folder.uid, gid=folder.gid, session=session.content)
         laps.lap("files")
         return self._spec(job, name, folder, gate, paths)

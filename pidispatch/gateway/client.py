@@ -147,11 +147,23 @@ def _facts(answer: dict[str, Any]) -> ProviderFacts:
         busy_until=None if busy is None else datetime.fromisoformat(str(busy)),
         context_window=_whole(answer.get("context_window")),
         max_tokens=_whole(answer.get("max_tokens")),
+        reasoning=_flag(answer.get("reasoning")),
+        model_listed=answer.get("model_listed") is True,
+        lacks=_word(answer.get("lacks")),
+        key_source=_word(answer.get("key_source")),
     )
 
 
 def _whole(value: object) -> int | None:
     return value if isinstance(value, int) else None
+
+
+def _flag(value: object) -> bool | None:
+    return value if isinstance(value, bool) else None
+
+
+def _word(value: object) -> str | None:
+    return value if isinstance(value, str) else None
 
 
 def _object(body: bytes) -> dict[str, Any]:

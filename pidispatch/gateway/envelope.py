@@ -16,7 +16,9 @@ _KEY = re.compile(_STRING, re.DOTALL)
 _NEST = re.compile(_STRING + rb"?+|([\[{])|([\]}])", re.DOTALL)
 _SCALAR = re.compile(rb"[-+.0-9A-Za-z]{1,64}+")
 _MODEL = re.compile(rf"[\x21-\x7e]{{1,{MOST_MODEL}}}")
-_READ = ("model", "stream", "stream_options")
+# What makes a provider work on after it has answered, or on what does not stand in the request: neither can be counted.
+_ELSEWHERE = ("background", "previous_response_id", "conversation", "prompt", "thread")
+_READ = ("model", "stream", "stream_options", *_ELSEWHERE)
 
 Span = tuple[int, int]
 
@@ -43,6 +45,12 @@ def read_envelope(body: bytes) -> Envelope:
     stream = _value(body, spans.get("stream"), 16)
     if stream not in (True, False, None):
         raise NotARequest("stream is neither true nor false")
+    for name in _ELSEWHERE:
+        span = spans.get(name)
+        if span is not None and body[span[0] : span[1]] not in (b"null", b"false"):
+            raise NotARequest(
+                f"{name} is not allowed: the whole request must stand in its body, and be answered"
+            )
     return Envelope(model, stream is True, spans.get("stream_options"))
 
 

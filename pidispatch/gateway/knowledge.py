@@ -21,7 +21,7 @@ class Knowledge:
         return self._pressure.busy()
 
     def facts(self, name: str, model: str | None) -> ProviderFacts | None:
-        facts = self._providers.facts(name)
+        facts = self._providers.facts(name, model)
         if facts is None:
             return None
         price = None if model is None else self._prices.find(name, model)

@@ -3,15 +3,15 @@
 import json
 from typing import Any
 
+from pidispatch.domain.wireapis import ANTHROPIC, OPENAI, RESPONSES
 from pidispatch.gateway.sse import EventData
 from pidispatch.gateway.usage import Tally, estimated, read_anthropic, read_openai
+from pidispatch.gateway.usage_responses import read_responses
 from pidispatch.ports import CallEnd
 
-OPENAI = "openai-completions"
-ANTHROPIC = "anthropic-messages"
 MOST_DOCUMENT = 10 * 1024 * 1024
 
-_READERS = {OPENAI: read_openai, ANTHROPIC: read_anthropic}
+_READERS = {OPENAI: read_openai, ANTHROPIC: read_anthropic, RESPONSES: read_responses}
 
 
 class Meter:

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field, replace
 import structlog
 
 from pidispatch.domain.redaction import Redactor
+from pidispatch.domain.wireapis import OPENAI
 from pidispatch.errors import DatabaseUnavailable
 from pidispatch.gateway.departures import Departures
 from pidispatch.gateway.envelope import Envelope, NotARequest, read_envelope, with_usage
 from pidispatch.gateway.http1 import Departed, Fields, Head, Wire, problem
-from pidispatch.gateway.metering import OPENAI, Meter
+from pidispatch.gateway.metering import Meter
 from pidispatch.gateway.pressure import Pressure
 from pidispatch.gateway.providers import Provider
 from pidispatch.gateway.refusal import OURS, look

@@ -66,6 +66,11 @@ class Line:
             if self.is_cut:
                 stream.shut()
 
+    def let_go(self) -> None:
+        """The call is over: its connection is about to be another's, and a cut that comes late must not meet that one."""
+        with self._lock:
+            self._stream = None
+
 
 class _Lines(threading.local):
     line: Line | None = None
@@ -160,6 +165,7 @@ class Upstream:
             try:
                 yield Answer(response.status_code, _text(response.headers.raw), _chunks(response))
             finally:
+                line.let_go()
                 with contextlib.suppress(httpx2.HTTPError, OSError):
                     response.close()
         finally:
@@ -178,8 +184,9 @@ def _translated() -> Iterator[None]:
 
 
 def _chunks(response: httpx2.Response) -> Iterator[bytes]:
+    # Not `iter_raw`, which gives the connection back at the end of the body, while the line still holds it.
     with _translated():
-        yield from response.iter_raw()
+        yield from cast("httpx2.SyncByteStream", response.stream)
 
 
 def _raw(fields: Fields) -> list[tuple[bytes, bytes]]:

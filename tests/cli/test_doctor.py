@@ -27,7 +27,18 @@ from tests.support.engines import scripted_engine
 from tests.support.timed import Folders, an_entry, synced, the_schedules
 from tests.support.wallclock import utc
 
-ENVIRONMENT = ["limits", "triggers", "prices", "redis", "engine", "image", "gateway", "provider", "schema"]
+ENVIRONMENT = [
+    "limits",
+    "triggers",
+    "prices",
+    "redis",
+    "engine",
+    "image",
+    "gateway",
+    "provider",
+    "model",
+    "schema",
+]
 ROWS = [
     "windows", "scopes", "folders", "slots", "ended runs", "reservations", "charges", "one-shots", "attempts", "payloads",
     "waits", "worker", "reconciler",
@@ -66,6 +77,7 @@ class Surroundings:
                     "known_to_pi": True,
                     "credential": True,
                     "rating": "priced",
+                    "key_source": "ANTHROPIC_API_KEY",
                 },
             ),
         }
@@ -327,6 +339,60 @@ def test_each_part_outside_is_looked_at(doctor, around, break_it, check, grade):
 
     assert graded(said)[check] == grade
     assert next(each for each in said.document["findings"] if each["check"] == check)["way_out"]
+
+
+def told(said, check):
+    return next(each for each in said.document["findings"] if each["check"] == check)
+
+
+def test_a_provider_is_told_with_the_name_of_its_key(doctor):
+    said = told(doctor("--json"), "provider")
+
+    assert said["detail"] == "anthropic by anthropic-messages; its key is from ANTHROPIC_API_KEY"
+
+
+@pytest.mark.parametrize(
+    ("lacks", "words"),
+    [
+        ("no-key", "the gateway has no key for it"),
+        ("oauth-login", "the gateway has no key for it: pi is logged in by OAuth, which is no API key"),
+        (
+            "key-command",
+            "the gateway has no key for it: pi's auth.json names a command, which is not run here",
+        ),
+    ],
+)
+def test_a_key_that_is_missing_is_told_with_its_reason(doctor, around, lacks, words):
+    around.gateway["GET /providers/anthropic"][1].update(credential=False, lacks=lacks)
+
+    said = told(doctor("--json"), "provider")
+
+    assert (said["grade"], said["detail"]) == ("warning", f"anthropic: {words}")
+    assert "ANTHROPIC_API_KEY" in said["way_out"]
+
+
+@pytest.mark.parametrize(
+    ("facts", "grade"),
+    [
+        ({}, "warning"),
+        ({"model_listed": True}, "ok"),
+        ({"known_to_pi": False}, "ok"),
+        ({"rating": "free"}, "ok"),
+    ],
+)
+def test_a_model_that_nobody_knows_is_a_warning(doctor, around, facts, grade):
+    around.gateway["GET /providers/anthropic"][1].update({"rating": "unknown", **facts})
+
+    assert told(doctor("--json"), "model")["grade"] == grade
+
+
+def test_a_providers_file_that_a_gateway_would_refuse_is_a_failure(doctor, bare, tmp_path):
+    file = tmp_path / "providers.json"
+    bare.setenv("PIDISPATCH_PROVIDERS_FILE", str(file))
+
+    assert failures(doctor("--json"))["providers file"] == f"{file}: does not exist"
+    file.write_text('{"version": 1, "providers": {"groq": {"slots": 2}}}')
+    assert told(doctor("--json"), "providers file")["grade"] == "ok"
 
 
 def test_a_gateway_that_is_not_there_is_a_failure(pidispatch, around):

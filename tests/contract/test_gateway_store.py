@@ -264,7 +264,9 @@ def test_what_a_settled_call_did_not_use_is_free_again_and_what_it_used_is_not(s
     assert ask(side, worst(71, 10)) == CallRefused("cost-cap")
     assert ask(side, worst(70, 991)) == CallRefused("token-cap")
     assert ask(side, worst(70, 990)).micros == 70
-    assert side.ledger.budget(side.run_id) == Budget(100, 100, 1_000, 1_000, 1, None)
+    assert side.ledger.budget(side.run_id) == Budget(
+        100, 100, 1_000, 1_000, 1, None, held_micros=70, held_tokens=990
+    )
 
 
 def test_a_call_that_cost_more_than_it_held_leaves_less_and_never_less_than_nothing(side):

@@ -14,7 +14,8 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
     max_leaves=10,
 )
-WORDS = {"model", "stream", "stream_options"}
+ELSEWHERE = ("background", "previous_response_id", "conversation", "prompt", "thread")
+WORDS = {"model", "stream", "stream_options", *ELSEWHERE}
 OTHERS = st.dictionaries(st.text().filter(lambda name: name.casefold() not in WORDS), VALUES)
 
 
@@ -102,3 +103,18 @@ def test_hostile_bodies_take_no_more_than_their_length(body):
         read_envelope(body)
 
     assert time.process_time() - started < 5
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+@pytest.mark.parametrize("value", [True, "resp_1", {"id": "x"}, [], 0])
+def test_what_lies_outside_the_request_or_goes_on_after_its_answer_is_refused(name, value):
+    with pytest.raises(NotARequest, match=f"{name} is not allowed"):
+        read_envelope(json.dumps({"model": "m", name: value}).encode())
+    for nothing in (None, False):
+        assert read_envelope(json.dumps({"model": "m", name: nothing}).encode()).model == "m"
+
+
+def test_no_other_spelling_of_such_a_member_passes():
+    for body in (b'{"model":"m","Background":true}', b'{"model":"m","b\\u0061ckground":true}'):
+        with pytest.raises(NotARequest):
+            read_envelope(body)

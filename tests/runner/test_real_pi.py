@@ -47,7 +47,7 @@ def run_box(engine, job, gateway, provider, env=None):
     if (job / "session").exists():
         mounts.append(Mount("/session", str(job / "session"), "bind"))
     mounts.append(Mount("/gate", gateway.directory, "bind", read_only=True))
-    for name, content in agent_files(*provider, False).items():
+    for name, content in agent_files(*provider, known_to_pi=False).items():
         (job / "job/agent" / name).write_bytes(content)
         mounts.append(Mount(f"/agent/{name}", str(job / "job/agent" / name), "bind", read_only=True))
     api = engine.api

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from pidispatch import shipped
+from pidispatch.app.checkup.providers import check_provider
 from pidispatch.app.policy import FilePolicies
 from pidispatch.app.prices import prices_problems
 from pidispatch.app.standing import StandingTriggers
@@ -48,23 +49,18 @@ def check_image(engine: Engine, settings: Settings) -> Finding:
 
 
 def check_gateway(doors: ControlDoors, settings: Settings) -> Iterator[Finding]:
-    """Whether it has opened its doors, and whether it holds a key for the configured provider."""
+    """Whether it has opened its doors, and can call the configured provider."""
     if not doors.ready():
         yield Finding("gateway", Grade.FAILED, "it does not answer as ready", START_THE_GATEWAY)
         return
     yield Finding("gateway", Grade.OK, "ready")
     try:
-        facts = doors.provider(settings.provider)
+        yield from check_provider(doors, settings)
+        busy = doors.busy_providers()
     except GatewayUnavailable as error:
         yield Finding("provider", Grade.FAILED, str(error), START_THE_GATEWAY)
         return
-    if facts is None or not facts.credential:
-        lack = "does not know it" if facts is None else "has no key for it"
-        way_out = "set its key and its address in the gateway's environment; docs/configuration.md names them"
-        yield Finding("provider", Grade.WARNING, f"{settings.provider}: the gateway {lack}", way_out)
-        return
-    yield Finding("provider", Grade.OK, f"{settings.provider} by {facts.api}, with a key")
-    for name, until in doors.busy_providers().items():
+    for name, until in busy.items():
         words = f"{name} is busy until {until:%Y-%m-%d %H:%M:%SZ}: its calls are held, its runs wait"
         yield Finding("pressure", Grade.WARNING, words, "wait, or ask the provider for a higher limit")
 

@@ -11,6 +11,7 @@ from pidispatch.domain.files.overlaykeys import KEYS
 from pidispatch.domain.files.pausewindows import parse_pause_windows
 from pidispatch.domain.files.prices import PriceFile, parse_prices
 from pidispatch.domain.files.projects import Projects, judge_together, parse_projects
+from pidispatch.domain.files.providers import ProviderEntries, parse_providers
 from pidispatch.domain.files.scopedlimits import ScopedLimits, parse_scoped_limits
 from pidispatch.domain.files.scopes import ScopeKind
 from pidispatch.domain.files.triggers import parse_triggers
@@ -26,9 +27,10 @@ class FileKind(StrEnum):
     SETTINGS = "settings"
     TRIGGERS = "triggers"
     PRICES = "prices"
+    PROVIDERS = "providers"
 
 
-Value = ScopedLimits | Projects | PauseWindows | Overlay | Triggers | PriceFile
+Value = ScopedLimits | Projects | PauseWindows | Overlay | Triggers | PriceFile | ProviderEntries
 
 _BY_CONTENT = {
     "limits": FileKind.SCOPED_LIMITS,
@@ -38,6 +40,7 @@ _BY_CONTENT = {
     "models": FileKind.PRICES,
     "free": FileKind.PRICES,
     "plan": FileKind.PRICES,
+    "providers": FileKind.PROVIDERS,
 }
 
 
@@ -68,6 +71,8 @@ class Checked:
             case PriceFile() as prices:
                 covered = f"{len(prices.covered) - len(prices.plans)} free, {len(prices.plans)} in a plan"
                 return f"{_count(len(prices.models), 'price')}, {covered}"
+            case ProviderEntries() as providers:
+                return _count(len(providers.entries), "provider")
             case Overlay() as overlay:
                 return _count(sum(getattr(overlay, k.attribute) is not None for k in KEYS.values()), "key")
             case never:
@@ -120,6 +125,8 @@ def _parse(kind: FileKind, content: bytes, file: str) -> Value:
             return parse_triggers(content, file)
         case FileKind.PRICES:
             return parse_prices(content, file)
+        case FileKind.PROVIDERS:
+            return parse_providers(content, file)
         case never:
             assert_never(never)
 
