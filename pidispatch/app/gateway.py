@@ -1,13 +1,17 @@
 """Build the gateway process: the only one that reads provider keys."""
 
+from pidispatch.app.egress import allowlist_in_force
 from pidispatch.app.places import addresses, environment
 from pidispatch.config import Settings, provider_keys
+from pidispatch.gateway.evidence import Evidence
 from pidispatch.gateway.prices import NO_PRICES
 from pidispatch.gateway.process import Gateway
 from pidispatch.gateway.providers import KNOWN, Providers, key_names
+from pidispatch.gateway.tunnel import Egress
 from pidispatch.store import schema
 from pidispatch.store.calls import PostgresCallLedger, PostgresTickets
 from pidispatch.store.database import Database
+from pidispatch.store.egress import PostgresEgressUses
 
 
 def build_gateway(settings: Settings) -> Gateway:
@@ -24,6 +28,7 @@ def build_gateway(settings: Settings) -> Gateway:
         ledger=PostgresCallLedger(database),
         providers=_providers(settings),
         prices=NO_PRICES,
+        egress=Egress(allowlist_in_force(settings), evidence=Evidence(PostgresEgressUses(database))),
         clock=database.now,
     )
 

@@ -16,6 +16,7 @@ from pidispatch.gateway.providers import WIRE_PATHS, Providers
 from pidispatch.gateway.proxy import Lines, Proxy
 from pidispatch.gateway.reports import MOST_REPORT, read_report
 from pidispatch.gateway.sockets import Listener
+from pidispatch.gateway.tunnel import Egress
 from pidispatch.ports import Ticket, Tickets
 
 MOST_BODIES = 2 * MOST_BODY
@@ -36,11 +37,13 @@ class Door:
         tickets: Tickets,
         providers: Providers,
         proxy: Proxy,
+        egress: Egress,
         secret: bytes,
     ) -> None:
         self._ticket, self._tickets, self._providers, self._proxy = ticket, tickets, providers, proxy
         self._secret = secret
         self._lines = Lines()
+        self._tunnels = egress.door(ticket)
         self._lock = threading.Lock()
         self._bodies = 0
         self._unsigned = 0
@@ -58,16 +61,22 @@ class Door:
 
     def stop_accepting(self) -> None:
         self._listener.stop_accepting()
+        self._tunnels.rest()
 
     def drain(self, seconds: float) -> bool:
         return self._listener.wait_quiet(seconds)
 
     def cut(self) -> None:
-        """Abort every call upstream, then every connection."""
+        """Abort every call upstream and every tunnel, then every connection."""
         self._lines.cut()
+        self._tunnels.cut()
         self._listener.hang_up()
 
     def _serve(self, wire: Wire, head: Head) -> None:
+        if not head.path.startswith("/"):
+            with self._room(head):
+                self._tunnels.serve(wire, head)
+            return
         route = self._routes.get((head.method, head.path))
         if route is None:
             wire.read_body(head, MOST_REPORT)

@@ -10,6 +10,7 @@ from pidispatch.gateway.providers import Providers
 from pidispatch.gateway.proxy import Proxy
 from pidispatch.gateway.settling import Settler
 from pidispatch.gateway.sockets import check_length, own_directory
+from pidispatch.gateway.tunnel import Egress
 from pidispatch.ports import Ticket, Tickets
 
 DRAIN_SECONDS = 5.0
@@ -33,12 +34,14 @@ class Doors:
         providers: Providers,
         proxy: Proxy,
         settler: Settler,
+        egress: Egress,
         secret: bytes,
         drain_seconds: float = DRAIN_SECONDS,
     ) -> None:
         self._root = run_dir / "g"
         self._tickets, self._providers, self._proxy = tickets, providers, proxy
         self._settler, self._secret, self._drain_seconds = settler, secret, drain_seconds
+        self._egress = egress
         self._lock = threading.Lock()
         self._doors: dict[int, Door] = {}
         check_length(self._root / str(_LONGEST_RUN_ID) / "s")
@@ -66,6 +69,7 @@ class Doors:
                 tickets=self._tickets,
                 providers=self._providers,
                 proxy=self._proxy,
+                egress=self._egress,
                 secret=self._secret,
             )
         log.info("gateway.door_open", run=ticket.public_id, attempt=ticket.attempt)
@@ -80,6 +84,7 @@ class Doors:
             with self._lock:
                 if self._doors.get(run_id) is door:
                     del self._doors[run_id]
+            self._egress.flush(run_id)
             log.info("gateway.door_closed", run=door.ticket.public_id)
         return self._settler.wait(run_id, SETTLE_SECONDS)
 

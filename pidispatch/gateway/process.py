@@ -25,6 +25,7 @@ from pidispatch.gateway.providers import Providers
 from pidispatch.gateway.proxy import HOLD_SECONDS, Proxy
 from pidispatch.gateway.settling import Settler
 from pidispatch.gateway.sockets import check_length, shared_directory
+from pidispatch.gateway.tunnel import Egress
 from pidispatch.ports import CallLedger, Clock, Tickets
 
 STOP_SECONDS = 30.0
@@ -54,6 +55,7 @@ class Gateway:
         ledger: CallLedger,
         providers: Providers,
         prices: Prices = NO_PRICES,
+        egress: Egress | None = None,
         clock: Clock = utc_now,
         hold_seconds: float = HOLD_SECONDS,
         drain_seconds: float = DRAIN_SECONDS,
@@ -73,6 +75,7 @@ class Gateway:
         self._departures = Departures()
         pressure = Pressure()
         self._settler = Settler(ledger)
+        self._egress = egress or Egress()
         self._proxy = Proxy(ledger, self._settler, self._departures, hold_seconds=hold_seconds)
         self._doors = Doors(
             run_dir,
@@ -80,6 +83,7 @@ class Gateway:
             providers=providers,
             proxy=self._proxy,
             settler=self._settler,
+            egress=self._egress,
             secret=secret,
             drain_seconds=drain_seconds,
         )
@@ -122,6 +126,7 @@ class Gateway:
         self._doors.close_all(self._stop_seconds)
         if not self._settler.wait(None, 5.0):
             log.error("gateway.unsettled", host=self._host)
+        self._egress.close()
         self._control.close()
         self._departures.close()
         self._proxy.close()

@@ -11,6 +11,7 @@ from pidispatch.ports import ChainAnswer
 from pidispatch.store.asked import DeliveryRecord, deliveries_of
 from pidispatch.store.chains import answers_in
 from pidispatch.store.database import Database
+from pidispatch.store.egress import EgressRecord, egress_of
 from pidispatch.store.history import RunRecord, read_run
 
 ATTEMPTS = text("""
@@ -167,6 +168,7 @@ class RunDetail:
     chain: ChainRecord
     wait: WaitRecord | None
     asked: Sequence[DeliveryRecord]
+    egress: Sequence[EgressRecord]
 
 
 def run_detail(database: Database, run_id: int) -> RunDetail:
@@ -189,6 +191,7 @@ def run_detail(database: Database, run_id: int) -> RunDetail:
             chain=_chain(*chain),
             wait=None if wait is None else WaitRecord(*wait),
             asked=deliveries_of(connection, run_id),
+            egress=egress_of(connection, run_id),
         )
 
 

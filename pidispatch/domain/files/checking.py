@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import assert_never
 
+from pidispatch.domain.egress import Allowlist
+from pidispatch.domain.files.egressfile import parse_allowlist
 from pidispatch.domain.files.jsonfile import read_json
 from pidispatch.domain.files.overlay import Overlay, parse_overlay
 from pidispatch.domain.files.overlaykeys import KEYS
@@ -24,9 +26,10 @@ class FileKind(StrEnum):
     PAUSE_WINDOWS = "pause-windows"
     SETTINGS = "settings"
     TRIGGERS = "triggers"
+    EGRESS = "egress-allowlist"
 
 
-Value = ScopedLimits | Projects | PauseWindows | Overlay | Triggers
+Value = ScopedLimits | Projects | PauseWindows | Overlay | Triggers | Allowlist
 
 _BY_CONTENT = {
     "limits": FileKind.SCOPED_LIMITS,
@@ -60,6 +63,8 @@ class Checked:
                 return _count(len(pauses.windows), "window")
             case Triggers() as triggers:
                 return _count(len(triggers.entries), "trigger")
+            case Allowlist() as allowlist:
+                return _count(len(allowlist.entries), "host")
             case Overlay() as overlay:
                 return _count(sum(getattr(overlay, k.attribute) is not None for k in KEYS.values()), "key")
             case never:
@@ -110,6 +115,8 @@ def _parse(kind: FileKind, content: bytes, file: str) -> Value:
             return parse_overlay(content, file)
         case FileKind.TRIGGERS:
             return parse_triggers(content, file)
+        case FileKind.EGRESS:
+            return parse_allowlist(content, file)
         case never:
             assert_never(never)
 
