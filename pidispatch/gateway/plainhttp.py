@@ -86,13 +86,15 @@ def _answer(sock: socket.socket) -> tuple[bytes, bytes, int]:
             return _head(first, rest), pending, size
 
 
-def _head(first: bytes, fields: list[bytes]) -> bytes:
-    kept = [
-        field
-        for field in fields
-        if field.partition(b":")[0].strip().lower().decode("latin-1") not in _OF_THE_HOP
-    ]
-    return b"\r\n".join([first, *kept, b"connection: close"]) + b"\r\n\r\n"
+def _head(first: bytes, lines: list[bytes]) -> bytes:
+    """The head without what was for this hop; the body's framing stays, as its bytes do."""
+    named = [line.partition(b":") for line in lines]
+    fields = tuple(
+        (name.strip().lower().decode("latin-1"), value.strip().decode("latin-1")) for name, _, value in named
+    )
+    kept = {name for name, _ in _without(fields, _OF_THE_HOP)}
+    handed = [line for line, (name, _) in zip(lines, fields, strict=True) if name in kept]
+    return b"\r\n".join([first, *handed, b"connection: close"]) + b"\r\n\r\n"
 
 
 def _without(fields: Fields, names: set[str]) -> Fields:
