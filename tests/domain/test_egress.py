@@ -1,5 +1,6 @@
 """Which hosts an allowlist lets through, and which addresses nothing does."""
 
+import contextlib
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, ip_address
 
 import pytest
@@ -264,7 +265,5 @@ def test_a_file_that_is_no_text_or_too_long_is_refused(content):
 
 @given(st.binary(max_size=80))
 def test_no_bytes_make_the_file_reader_raise_anything_but_its_own_error(content):
-    try:
-        parse_allowlist(content, "f")
-    except ConfigurationRefused as error:
-        assert all(problem.startswith("f:") for problem in error.problems)
+    with contextlib.suppress(ConfigurationRefused):
+        assert all(read_entry(str(entry)) for entry in parse_allowlist(content, "f").entries)
