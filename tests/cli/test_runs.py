@@ -106,6 +106,7 @@ def test_a_shown_run_has_keys_that_stay(pidispatch, database):
 
     keys = [
         "run", "attempts", "usage", "reservations", "payload", "admission", "reported", "chain", "wait", "asked",
+        "egress",
     ]  # fmt: skip
     assert list(shown) == keys
     parts = (
