@@ -27,7 +27,7 @@ from tests.support.engines import scripted_engine
 from tests.support.timed import Folders, an_entry, synced, the_schedules
 from tests.support.wallclock import utc
 
-ENVIRONMENT = ["limits", "triggers", "redis", "engine", "image", "gateway", "provider", "schema"]
+ENVIRONMENT = ["limits", "triggers", "egress", "redis", "engine", "image", "gateway", "provider", "schema"]
 ROWS = [
     "windows", "scopes", "folders", "slots", "ended runs", "reservations", "charges", "one-shots", "attempts", "payloads",
     "waits", "worker", "reconciler",
@@ -150,7 +150,7 @@ def test_a_person_sees_a_line_for_each_check_and_the_way_out(doctor, database):
     assert "ok       engine: answers as ENGINE-ENGIN\n" in said.out
     assert "FAILED   windows: runs of *, day from 2" in said.out
     assert "used is 7, its reservations are 1\n         keep the database as it is" in said.out
-    assert said.out.splitlines()[-1].startswith("23 checks: 2 failed")
+    assert said.out.splitlines()[-1].startswith("24 checks: 2 failed")
 
 
 def test_rows_and_containers_that_do_not_match_are_named(doctor, database, around):
@@ -329,3 +329,15 @@ def test_an_installation_that_was_never_used_makes_no_host(pidispatch, database)
     pidispatch("doctor")
 
     assert value(database, "SELECT count(*) FROM hosts") == 0
+
+
+def test_an_allowlist_that_is_broken_is_a_failure_and_egress_that_is_off_a_warning(
+    pidispatch, bare, tmp_path
+):
+    (tmp_path / "egress.conf").write_text("*.example.com\n")
+    bare.setenv("PIDISPATCH_EGRESS_FILE", str(tmp_path / "egress.conf"))
+    assert "egress.conf:1: " in failures(pidispatch("doctor", "--json"))["egress"]
+
+    bare.setenv("PI_EGRESS", "0")
+    bare.setenv("PIDISPATCH_EGRESS_OFF_BECAUSE", "a lab")
+    assert graded(pidispatch("doctor", "--json"))["egress"] == "warning"
