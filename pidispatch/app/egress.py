@@ -6,8 +6,9 @@ from functools import partial
 from pathlib import Path
 
 from pidispatch.config import Settings
-from pidispatch.domain.egress import Allowlist, Ruling, Target, read_target
+from pidispatch.domain.egress import Allowlist, Ruling
 from pidispatch.domain.files.egressfile import FILE_NAME, parse_allowlist
+from pidispatch.domain.hostname import Target, read_target
 from pidispatch.errors import ConfigurationRefused
 from pidispatch.files import LiveFile
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import structlog
 
-from pidispatch.domain.egress import HOST_MAX, Reason, Target
+from pidispatch.domain.egress import Reason
+from pidispatch.domain.hostname import HOST_MAX, Target
 from pidispatch.errors import DatabaseUnavailable
 from pidispatch.ports import EgressUse, EgressUses
 

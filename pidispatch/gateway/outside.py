@@ -8,7 +8,8 @@ import time
 from collections.abc import Callable, Sequence
 from ipaddress import ip_address
 
-from pidispatch.domain.egress import Reason, Target
+from pidispatch.domain.egress import Reason
+from pidispatch.domain.hostname import Target
 from pidispatch.domain.publicaddress import Address, is_public, plain_address, read_address
 
 RESOLVE_SECONDS = 15.0

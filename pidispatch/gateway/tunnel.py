@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from pidispatch.domain.egress import Allowlist, Entry, Reason, Target, read_entries, read_target
+from pidispatch.domain.egress import Allowlist, Entry, Reason, read_entries
+from pidispatch.domain.hostname import Target, read_target
+from pidispatch.gateway.egresswords import STATUS, in_words
 from pidispatch.gateway.evidence import Evidence
 from pidispatch.gateway.http1 import Head, Refused, Wire, problem
 from pidispatch.gateway.outside import Outside, Unreached
@@ -20,7 +22,6 @@ MOST_TUNNELS = 64
 REST_SECONDS = 1.0
 _NOWHERE = Target("?", 0)
 _ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"
-_STATUS = {Reason.MALFORMED: 400, Reason.NO_SUCH_HOST: 502, Reason.UNREACHABLE: 502, Reason.TOO_MANY: 503}
 
 
 class Egress:
@@ -148,8 +149,8 @@ class Tunnels:
 
     def _refuse(self, wire: Wire, target: Target, reason: Reason, entry: Entry | None = None) -> None:
         self._egress.evidence.note(self._ticket.run_id, target, reason, allowed=False, connections=1)
-        words = f"pidispatch: {_in_words(target, reason, entry)}"
-        wire.answer(_STATUS.get(reason, 403), problem(f"egress_{reason}", words))
+        words = f"pidispatch: {in_words(target, reason, entry)}"
+        wire.answer(STATUS.get(reason, 403), problem(f"egress_{reason}", words))
 
     @contextlib.contextmanager
     def _room(self, wire: Wire) -> "Iterator[_Tunnel | None]":
@@ -196,23 +197,3 @@ class _Tunnel:
             if each is not None:
                 with contextlib.suppress(OSError):
                     each.shutdown(socket.SHUT_RDWR)
-
-
-def _in_words(target: Target, reason: Reason, entry: Entry | None) -> str:
-    """What the agent is told, with what an operator would write to change it."""
-    match reason:
-        case Reason.NOT_LISTED:
-            line = str(target).removesuffix(":443").removesuffix(":80")
-            return f"{target.host} is not on the list of hosts that this run may reach; the line `{line}` in egress-allowlist.conf, or in the trigger's run.egress, would let it through"
-        case Reason.PORT:
-            return f"port {target.port} of {target.host} is not on the list (`{entry}` is); the line `{target}` would let it through"
-        case Reason.PRIVATE_ADDRESS:
-            return f"{target.host} is at an address of this machine, its network or another that is not public; nothing lets a run reach it (a model's endpoint is set up as a provider)"
-        case Reason.NO_SUCH_HOST:
-            return f"{target.host} was not found"
-        case Reason.TOO_MANY:
-            return "this run has too many connections open; close some"
-        case Reason.MALFORMED:
-            return "the target is no host and port"
-        case _:
-            return f"{target} could not be reached"

@@ -4,12 +4,12 @@ import subprocess
 import zipfile
 from pathlib import Path
 
-import pip
 import pytest
 
 from pidispatch.domain.sandbox import Mount
 
 pytestmark = pytest.mark.docker
+pip = pytest.importorskip("pip")
 
 
 @pytest.fixture

@@ -9,8 +9,9 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from pidispatch.domain.egress import Allowlist, Reason, Target
+from pidispatch.domain.egress import Allowlist, Reason
 from pidispatch.domain.files.egressfile import parse_allowlist
+from pidispatch.domain.hostname import Target
 from pidispatch.errors import DatabaseUnavailable
 from pidispatch.gateway.evidence import Evidence
 from pidispatch.gateway.http1 import Refused, parse_head
