@@ -763,6 +763,35 @@ class Stops(Protocol):
         """The runs of this host that hold a slot and may make no call. Raises DatabaseUnavailable, DatabaseRefused."""
 
 
+@dataclass(frozen=True, slots=True)
+class EgressUse:
+    """What one run did at one host since it was last written: counts to add up.
+
+    `reason` is a word of `domain.egress.Reason`. `first_ago` and `last_ago` are seconds before now.
+    """
+
+    run_id: int
+    host: str
+    port: int
+    allowed: bool
+    reason: str
+    connections: int
+    bytes_up: int
+    bytes_down: int
+    first_ago: float
+    last_ago: float
+
+
+class EgressUses(Protocol):
+    """What runs reached, or tried to reach, outside of their boxes."""
+
+    def add(self, run_id: int, uses: Sequence[EgressUse]) -> None:
+        """Add up in one transaction; nothing for a run that is gone. Raises DatabaseUnavailable.
+
+        A run has a bounded number of rows of each kind, let through and blocked; past it they are added up as the host `*`.
+        """
+
+
 class CallLedger(Protocol):
     """One row for each model call: written before the first byte goes upstream, settled after."""
 

@@ -30,7 +30,7 @@ ACTS_AT_IMPORT = {
 USED_BY_EVERY_ROW = {"structlog"}
 PURE = {
     "array", "base64", "collections", "cronsim", "dataclasses", "datetime", "decimal", "email.utils", "enum", "fractions", "functools",
-    "hashlib", "itertools", "json", "math", "os.path", "re", "string", "sys", "types", "typing", "unicodedata", "zoneinfo",
+    "hashlib", "ipaddress", "itertools", "json", "math", "os.path", "re", "string", "sys", "types", "typing", "unicodedata", "zoneinfo",
 }  # fmt: skip
 CLOCKS = {"now", "utcnow", "today"}
 

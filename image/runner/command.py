@@ -18,6 +18,14 @@ _KEPT_ENV = (
     *("PI_CODING_AGENT_DIR", "PI_OFFLINE", "PI_TELEMETRY", "PI_SKIP_VERSION_CHECK"),
 )
 
+_DOOR = "http://127.0.0.1:4180"
+# Other hosts are reached through the door alone; what may pass is the gateway's to say.
+_PROXY_ENV = {
+    **dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), _DOOR),
+    **dict.fromkeys(("NO_PROXY", "no_proxy"), "localhost,127.0.0.1,::1"),
+    "NODE_USE_ENV_PROXY": "1",
+}
+
 
 def pi_command(pi: tuple[str, ...], settings: Settings, guard: str, session: str | None) -> list[str]:
     """`session` is a file that exists, or None: then nothing is kept."""
@@ -31,7 +39,7 @@ def pi_command(pi: tuple[str, ...], settings: Settings, guard: str, session: str
 
 def pi_env(env: Mapping[str, str], cache: str | None, forwarded: Mapping[str, str]) -> dict[str, str]:
     """Few names: the agent's shell inherits them. `forwarded` replaces none that decides what pi does."""
-    kept = {name: env[name] for name in _KEPT_ENV if name in env}
+    kept = {name: env[name] for name in _KEPT_ENV if name in env} | _PROXY_ENV
     given = {name: value for name, value in forwarded.items() if name not in kept or name in _TASTE}
     return {**kept, **given, **({"NODE_COMPILE_CACHE": cache} if cache else {})}
 

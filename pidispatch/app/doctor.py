@@ -4,6 +4,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 
 from pidispatch.app.checkup.boxes import check_boxes
 from pidispatch.app.checkup.environment import (
+    check_egress,
     check_engine,
     check_gateway,
     check_image,
@@ -41,6 +42,7 @@ def examine(settings: Settings) -> Iterator[Finding]:
         yield from _found("triggers", lambda: [check_triggers(settings)])
         yield from _found("prices", lambda: [check_prices(settings)])
         yield from _found("providers file", lambda: check_providers_file(settings))
+        yield from _found("egress", lambda: [check_egress(settings)])
         yield from _found("redis", lambda: [check_the_redis(where.redis)])
         engine_answers = yield from _found("engine", lambda: [check_engine(engine)])
         if engine_answers:

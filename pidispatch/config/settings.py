@@ -32,6 +32,7 @@ from pidispatch.config.kinds import (
     NonNegative,
     OffUnlessOne,
     OnUnlessZero,
+    OnUnlessZeroOnly,
     OptionalFile,
     Password,
     Paths,
@@ -42,6 +43,7 @@ from pidispatch.config.kinds import (
     RunDirectory,
     Timeout,
     WaitInterval,
+    Why,
     Word,
     WorkerName,
 )
@@ -129,6 +131,9 @@ class Settings(BaseSettings):
     projects_file: OptionalFile = Field(None, alias="PI_PROJECTS_FILE")
     settings_file: OptionalFile = Field(None, alias="PI_SETTINGS_FILE")
     prices_file: OptionalFile = Field(None, alias="PIDISPATCH_PRICES_FILE")
+    egress: OnUnlessZeroOnly = Field(True, alias="PI_EGRESS")
+    egress_off_because: Why = Field(None, alias="PIDISPATCH_EGRESS_OFF_BECAUSE")
+    egress_file: OptionalFile = Field(None, alias="PIDISPATCH_EGRESS_FILE")
     breaker_failures: NonNegative = Field(3, alias="PIDISPATCH_BREAKER_FAILURES")
     breaker_backoff: Timeout = Field(900, alias="PIDISPATCH_BREAKER_BACKOFF")
     wait_profiles: Profiles = Field((), alias="PI_WAIT_PROFILES")

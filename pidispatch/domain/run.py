@@ -87,6 +87,7 @@ class NewRun:
     wait_key: str | None = None
     replica: int | None = None
     replicas: int | None = None
+    egress_hosts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from pidispatch.gateway.providers import WIRE_PATHS, Providers
 from pidispatch.gateway.proxy import Lines, Proxy
 from pidispatch.gateway.reports import MOST_REPORT, read_report
 from pidispatch.gateway.sockets import Listener
+from pidispatch.gateway.tunnel import Egress
 from pidispatch.ports import Budget, Ticket, Tickets
 
 MOST_BODIES = 2 * MOST_BODY
@@ -39,6 +40,7 @@ class Door:
         providers: Providers,
         proxy: Proxy,
         redactor: Redactor,
+        egress: Egress,
         secret: bytes,
         budget: Callable[[int], Budget | None],
     ) -> None:
@@ -46,6 +48,7 @@ class Door:
         self._redactor, self._secret = redactor, secret
         self._watch = BudgetWatch(lambda: budget(ticket.run_id))
         self._lines = Lines()
+        self._tunnels = egress.door(ticket)
         self._lock = threading.Lock()
         self._bodies = 0
         self._unsigned = 0
@@ -64,6 +67,7 @@ class Door:
     def stop_accepting(self) -> None:
         self._watch.close()
         self._listener.stop_accepting()
+        self._tunnels.rest()
 
     def settled(self) -> None:
         """A call of this run was settled."""
@@ -73,8 +77,9 @@ class Door:
         return self._listener.wait_quiet(seconds)
 
     def cut(self) -> None:
-        """Abort every call upstream, then every connection."""
+        """Abort every call upstream and every tunnel, then every connection."""
         self._lines.cut()
+        self._tunnels.cut()
         self._listener.hang_up()
 
     def cut_calls(self) -> int:
@@ -82,6 +87,10 @@ class Door:
         return self._lines.cut_open()
 
     def _serve(self, wire: Wire, head: Head) -> None:
+        if not head.path.startswith("/"):
+            with self._room(head):
+                self._tunnels.serve(wire, head)
+            return
         route = self._routes.get((head.method, head.path))
         if route is None:
             wire.read_body(head, MOST_REPORT)

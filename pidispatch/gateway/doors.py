@@ -12,6 +12,7 @@ from pidispatch.gateway.providers import Providers
 from pidispatch.gateway.proxy import Proxy
 from pidispatch.gateway.settling import Settler
 from pidispatch.gateway.sockets import check_length, own_directory
+from pidispatch.gateway.tunnel import Egress
 from pidispatch.ports import Budget, Ticket, Tickets
 
 DRAIN_SECONDS = 5.0
@@ -36,6 +37,7 @@ class Doors:
         proxy: Proxy,
         settler: Settler,
         redactor: Redactor,
+        egress: Egress,
         secret: bytes,
         budget: Callable[[int], Budget | None],
         drain_seconds: float = DRAIN_SECONDS,
@@ -45,6 +47,7 @@ class Doors:
         self._settler, self._secret, self._drain_seconds = settler, secret, drain_seconds
         self._redactor = redactor
         self._budget = budget
+        self._egress = egress
         self._lock = threading.Lock()
         self._doors: dict[int, Door] = {}
         check_length(self._root / str(_LONGEST_RUN_ID) / "s")
@@ -74,6 +77,7 @@ class Doors:
                 providers=self._providers,
                 proxy=self._proxy,
                 redactor=self._redactor,
+                egress=self._egress,
                 secret=self._secret,
                 budget=self._budget,
             )
@@ -89,6 +93,7 @@ class Doors:
             with self._lock:
                 if self._doors.get(run_id) is door:
                     del self._doors[run_id]
+            self._egress.flush(run_id)
             log.info("gateway.door_closed", run=door.ticket.public_id)
         return self._settler.wait(run_id, SETTLE_SECONDS)
 

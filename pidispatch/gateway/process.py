@@ -27,6 +27,7 @@ from pidispatch.gateway.proxy import HOLD_SECONDS, Proxy
 from pidispatch.gateway.settling import Settler
 from pidispatch.gateway.sockets import check_length, shared_directory
 from pidispatch.gateway.stopping import NO_STOPS, Stopper
+from pidispatch.gateway.tunnel import Egress
 from pidispatch.ports import CallLedger, Clock, Stops, Tickets
 
 STOP_SECONDS = 30.0
@@ -59,6 +60,7 @@ class Gateway:
         pressure: Pressure | None = None,
         redactor: Redactor | None = None,
         stops: Stops = NO_STOPS,
+        egress: Egress | None = None,
         clock: Clock = utc_now,
         hold_seconds: float = HOLD_SECONDS,
         drain_seconds: float = DRAIN_SECONDS,
@@ -79,6 +81,7 @@ class Gateway:
         self._pressure = pressure or Pressure()
         redactor = redactor or Redactor(providers.secrets())
         self._settler = Settler(ledger)
+        self._egress = egress or Egress()
         self._proxy = Proxy(
             ledger,
             self._settler,
@@ -94,6 +97,7 @@ class Gateway:
             proxy=self._proxy,
             settler=self._settler,
             redactor=redactor,
+            egress=self._egress,
             secret=secret,
             budget=ledger.budget,
             drain_seconds=drain_seconds,
@@ -145,6 +149,7 @@ class Gateway:
         self._doors.close_all(self._stop_seconds)
         if not self._settler.wait(None, 5.0):
             log.error("gateway.unsettled", host=self._host)
+        self._egress.close()
         self._control.close()
         self._departures.close()
         self._proxy.close()

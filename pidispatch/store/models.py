@@ -602,6 +602,39 @@ class RunUsage(Base):
     price_version: Mapped[str | None] = mapped_column(comment="Which prices were used")
 
 
+class EgressUse(Base):
+    """What a run did at one host outside of its box, or tried to."""
+
+    __tablename__ = "egress_uses"
+    __table_args__ = (
+        CheckConstraint("length(host) BETWEEN 1 AND 255", name="egress_uses_host_is_short"),
+        CheckConstraint("port BETWEEN 0 AND 65535", name="egress_uses_port"),
+        CheckConstraint("reason ~ '^[a-z][a-z0-9-]{0,63}$'", name="egress_uses_reason_is_a_word"),
+        CheckConstraint(
+            "connections >= 0 AND bytes_up >= 0 AND bytes_down >= 0", name="egress_uses_counts_not_negative"
+        ),
+        CheckConstraint("isfinite(first_at) AND isfinite(last_at)", name="egress_uses_times_are_finite"),
+        {
+            "comment": "What a run did at one host outside of its box, or tried to; at most 101 of each kind in a run"
+        },
+    )
+
+    run_id: Mapped[int] = mapped_column(
+        ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True, comment="The run"
+    )
+    host: Mapped[str] = mapped_column(
+        primary_key=True, comment="Name or address as asked for; * is all others"
+    )
+    port: Mapped[int] = mapped_column(primary_key=True, comment="Its port; 0 with *, or when there was none")
+    allowed: Mapped[bool] = mapped_column(primary_key=True, comment="Whether it was connected")
+    reason: Mapped[str] = mapped_column(primary_key=True, comment="Which rule let it through, or did not")
+    connections: Mapped[int] = _count("Connections made, or tries refused")
+    bytes_up: Mapped[int] = _count("Bytes that the run sent")
+    bytes_down: Mapped[int] = _count("Bytes that it was sent")
+    first_at: Mapped[datetime] = mapped_column(comment="The first of them")
+    last_at: Mapped[datetime] = mapped_column(comment="When something last moved")
+
+
 class SpendWindow(Base):
     """What one scope used of one unit in one period."""
 

@@ -13,6 +13,7 @@ from pidispatch.store.asked import DeliveryRecord, deliveries_of
 from pidispatch.store.chains import answers_in
 from pidispatch.store.costs import COST, COST_CLASS, HELD, PRICES
 from pidispatch.store.database import Database
+from pidispatch.store.egress import EgressRecord, egress_of
 from pidispatch.store.history import RunRecord, read_run
 
 ATTEMPTS = text("""
@@ -218,6 +219,7 @@ class RunDetail:
     wait: WaitRecord | None
     asked: Sequence[DeliveryRecord]
     session: SessionRecord
+    egress: Sequence[EgressRecord]
 
 
 def run_detail(database: Database, run_id: int) -> RunDetail:
@@ -244,6 +246,7 @@ def run_detail(database: Database, run_id: int) -> RunDetail:
             session=SessionRecord(
                 stopped_at(run.outcome, run.reason, run.why), *connection.execute(SESSION, asked).one()
             ),
+            egress=egress_of(connection, run_id),
         )
 
 

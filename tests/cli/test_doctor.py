@@ -31,6 +31,7 @@ ENVIRONMENT = [
     "limits",
     "triggers",
     "prices",
+    "egress",
     "redis",
     "engine",
     "image",
@@ -415,3 +416,15 @@ def test_an_installation_that_was_never_used_makes_no_host(pidispatch, database)
     pidispatch("doctor")
 
     assert value(database, "SELECT count(*) FROM hosts") == 0
+
+
+def test_an_allowlist_that_is_broken_is_a_failure_and_egress_that_is_off_a_warning(
+    pidispatch, bare, tmp_path
+):
+    (tmp_path / "egress.conf").write_text("*.example.com\n")
+    bare.setenv("PIDISPATCH_EGRESS_FILE", str(tmp_path / "egress.conf"))
+    assert "egress.conf:1: " in failures(pidispatch("doctor", "--json"))["egress"]
+
+    bare.setenv("PI_EGRESS", "0")
+    bare.setenv("PIDISPATCH_EGRESS_OFF_BECAUSE", "a lab")
+    assert graded(pidispatch("doctor", "--json"))["egress"] == "warning"

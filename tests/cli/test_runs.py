@@ -113,6 +113,7 @@ def test_a_shown_run_has_keys_that_stay(pidispatch, database):
 
     keys = [
         "run", "attempts", "usage", "adjustments", "reservations", "payload", "admission", "reported", "chain", "wait", "asked", "session",
+        "egress",
     ]  # fmt: skip
     assert list(shown) == keys
     parts = (

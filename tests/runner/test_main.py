@@ -41,6 +41,8 @@ def test_a_run_asks_for_its_go_drives_pi_and_reports(tmp_path, gateway):
     assert box.record["env"]["PI_MAX_TOKENS"] == "9000"
     assert "SECRET" not in box.record["env"]
     assert "PI_DISPATCH_GATE" not in box.record["env"]
+    assert box.record["env"]["HTTPS_PROXY"] == box.record["env"]["http_proxy"] == "http://127.0.0.1:4180"
+    assert "127.0.0.1" in box.record["env"]["NO_PROXY"].split(",")
 
 
 def test_forwarded_variables_reach_the_agent_and_replace_nothing_that_decides(tmp_path, gateway):

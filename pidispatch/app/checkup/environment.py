@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from pidispatch import shipped
+from pidispatch.app import egress
 from pidispatch.app.checkup.providers import check_provider
 from pidispatch.app.policy import FilePolicies
 from pidispatch.app.prices import prices_problems
@@ -100,3 +101,21 @@ def check_prices(settings: Settings) -> Finding:
     if problems:
         return Finding("prices", Grade.FAILED, "; ".join(problems), MEND.replace("worker", "gateway"))
     return Finding("prices", Grade.OK, f"{settings.prices_file} comes before the prices of genai-prices")
+
+
+def check_egress(settings: Settings) -> Finding:
+    """Read as a gateway that starts would."""
+    try:
+        found = egress.state(settings)
+    except ConfigurationRefused as error:
+        return Finding("egress", Grade.FAILED, "; ".join(error.problems), MEND)
+    if found.off_because is not None:
+        return Finding(
+            "egress",
+            Grade.WARNING,
+            f"off: a run may reach any public host, because: {found.off_because}",
+            "list the hosts in egress-allowlist.conf, then unset PI_EGRESS",
+        )
+    if not found.found:
+        return Finding("egress", Grade.OK, f"on, nothing is let through: there is no {found.file}")
+    return Finding("egress", Grade.OK, f"on, hosts in {found.file}: {len(found.allowlist.entries)}")

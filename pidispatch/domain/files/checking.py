@@ -1,10 +1,12 @@
 """Judge the text of any of the operator's files, alone and beside the files it speaks of."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import assert_never
 
+from pidispatch.domain.egress import Allowlist
+from pidispatch.domain.files.egressfile import parse_allowlist
 from pidispatch.domain.files.jsonfile import read_json
 from pidispatch.domain.files.overlay import Overlay, parse_overlay
 from pidispatch.domain.files.overlaykeys import KEYS
@@ -28,9 +30,10 @@ class FileKind(StrEnum):
     TRIGGERS = "triggers"
     PRICES = "prices"
     PROVIDERS = "providers"
+    EGRESS = "egress-allowlist"
 
 
-Value = ScopedLimits | Projects | PauseWindows | Overlay | Triggers | PriceFile | ProviderEntries
+Value = ScopedLimits | Projects | PauseWindows | Overlay | Triggers | PriceFile | ProviderEntries | Allowlist
 
 _BY_CONTENT = {
     "limits": FileKind.SCOPED_LIMITS,
@@ -56,27 +59,33 @@ class Checked:
 
     @property
     def summary(self) -> str:
-        match self.value:
-            case None:
-                return "refused"
-            case ScopedLimits() as limits:
-                return f"version {limits.version}, {_count(len(limits.rows), 'row')}"
-            case Projects() as projects:
-                members = sum(len(each.members) for each in projects.projects)
-                return f"{_count(len(projects.projects), 'project')}, {_count(members, 'member')}"
-            case PauseWindows() as pauses:
-                return _count(len(pauses.windows), "window")
-            case Triggers() as triggers:
-                return _count(len(triggers.entries), "trigger")
-            case PriceFile() as prices:
-                covered = f"{len(prices.covered) - len(prices.plans)} free, {len(prices.plans)} in a plan"
-                return f"{_count(len(prices.models), 'price')}, {covered}"
-            case ProviderEntries() as providers:
-                return _count(len(providers.entries), "provider")
-            case Overlay() as overlay:
-                return _count(sum(getattr(overlay, k.attribute) is not None for k in KEYS.values()), "key")
-            case never:
-                assert_never(never)
+        return "refused" if self.value is None else ", ".join(_held_by(self.value))
+
+
+def _held_by(value: Value) -> Iterator[str]:
+    match value:
+        case ScopedLimits():
+            yield f"version {value.version}"
+            yield _count(len(value.rows), "row")
+        case Projects():
+            yield _count(len(value.projects), "project")
+            yield _count(sum(len(each.members) for each in value.projects), "member")
+        case PauseWindows():
+            yield _count(len(value.windows), "window")
+        case Triggers():
+            yield _count(len(value.entries), "trigger")
+        case PriceFile():
+            yield _count(len(value.models), "price")
+            yield f"{len(value.covered) - len(value.plans)} free"
+            yield f"{len(value.plans)} in a plan"
+        case ProviderEntries():
+            yield _count(len(value.entries), "provider")
+        case Allowlist():
+            yield _count(len(value.entries), "host")
+        case Overlay():
+            yield _count(sum(getattr(value, key.attribute) is not None for key in KEYS.values()), "key")
+        case never:
+            assert_never(never)
 
 
 def _count(number: int, what: str) -> str:
@@ -127,6 +136,8 @@ def _parse(kind: FileKind, content: bytes, file: str) -> Value:
             return parse_prices(content, file)
         case FileKind.PROVIDERS:
             return parse_providers(content, file)
+        case FileKind.EGRESS:
+            return parse_allowlist(content, file)
         case never:
             assert_never(never)
 

@@ -11,6 +11,7 @@ from pidispatch.entrypoints.cli import (
     db,
     demo,
     doctor,
+    egress,
     explain,
     forgetting,
     granting,
@@ -71,6 +72,7 @@ cli.command("set")(settings.set_key)
 cli.command("unset")(settings.unset_key)
 cli.add_typer(db.db)
 cli.add_typer(image.image)
+cli.add_typer(egress.egress, name="egress")
 triggers.triggers.command()(triggershow.show)
 triggers.triggers.command("next")(triggernext.next_instants)
 triggers.triggers.command("test")(triggertest.rehearse)

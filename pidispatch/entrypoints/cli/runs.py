@@ -110,6 +110,7 @@ def _print_run(found: "RunDetail") -> None:
     )
     _print_attempts(found)
     _print_money(found)
+    _print_egress(found)
     _print_requests(found)
 
 
@@ -219,3 +220,26 @@ def _print_money(found: "RunDetail") -> None:
                 for held in found.reservations
             ],
         )
+
+
+def _print_egress(found: "RunDetail") -> None:
+    """Where it went outside of its box, and where it was not let."""
+    if not found.egress:
+        return
+    out.print()
+    print_table(
+        ("host", "port", "egress", "rule", "connections", "bytes up", "bytes down", "last"),
+        [
+            (
+                used.host,
+                str(used.port) if used.port else None,
+                "allowed" if used.allowed else "blocked",
+                used.reason,
+                used.connections,
+                used.bytes_up,
+                used.bytes_down,
+                used.last_at,
+            )
+            for used in found.egress
+        ],
+    )

@@ -182,6 +182,16 @@ SCENARIOS: dict[str, Scenario] = {
             say("It was much."),
         )
     ),
+    "outside": Scenario(
+        (
+            say(
+                bash(
+                    "git ls-remote https://elsewhere.example/x.git; git ls-remote http://169.254.169.254/x.git; true"
+                )
+            ),
+            say("Neither was let through."),
+        )
+    ),
     "chain": Scenario((say(bash(_ASK_AGAIN)), say("I asked for another run."))),
     "exit": Scenario((say(bash("exit 3")), say("The tool ended with 3."))),
 }
