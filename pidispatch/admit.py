@@ -9,9 +9,11 @@ import structlog
 
 from pidispatch.domain import oneshot
 from pidispatch.domain.breaker import COUNTING, HELD_BACK
+from pidispatch.domain.files.piauth import OAUTH_LOGIN
 from pidispatch.domain.identity import folder_mutex
 from pidispatch.domain.laps import Laps
 from pidispatch.domain.policy import Policy, Subject
+from pidispatch.domain.rates import Rating
 from pidispatch.domain.replicas import image_can
 from pidispatch.domain.run import Claim, Waiting
 from pidispatch.domain.triggers import Disarmed
@@ -30,6 +32,7 @@ from pidispatch.ports import (
     OpenFolder,
     Passed,
     Policies,
+    ProviderFacts,
     Ready,
     Refused,
 )
@@ -39,6 +42,7 @@ log = structlog.get_logger(__name__)
 LOOKS = 50  # runs looked at for one bell; the reconciler rings again for the rest
 LOCAL = "local"
 ASK_AGAIN = timedelta(seconds=10)  # when a part that did not answer is asked again
+BUSY_LOOK = timedelta(minutes=5)  # a window may end early: another key, a gateway that was restarted
 COUNTED_SOON = timedelta(seconds=1)
 
 
@@ -49,6 +53,7 @@ class _Try:
     run: Waiting
     policy: Policy
     laps: Laps
+    rating: Rating = Rating.UNKNOWN
     facts: Facts = field(default_factory=lambda: {"gates": {}})
 
     @property
@@ -66,6 +71,13 @@ class _Try:
     def passed(self, gate: str, seen: object) -> None:
         self.facts["gates"][gate] = seen
         self.laps.lap(gate)
+
+
+def _seen_of(provider: ProviderFacts) -> dict[str, object]:
+    seen = {"api": provider.api, "key": provider.credential, "price": str(provider.rating)}
+    if provider.busy_until is not None:
+        seen["busy_until"] = provider.busy_until.isoformat()
+    return seen
 
 
 def _no_file(_key: str, _run: str) -> Disarmed | None:
@@ -146,7 +158,8 @@ class AdmissionGate:
             facts: Facts = {"gates": {"settings": policy.reason}}
             self._admissions.refuse(run, refusal=policy, provider=run.provider, model=run.model, facts=facts)
             return policy
-        tried = _Try(run, policy, laps)
+        # An operator's word for one run is in force as it is; the windows say whether there is room for it.
+        tried = _Try(run, policy.with_run_cap(run.cost_cap_micros) if run.granted else policy, laps)
         checked = self._check(tried)
         match checked:
             case Ready():
@@ -186,14 +199,9 @@ class AdmissionGate:
             return Refused("job-image-wrong-arch", None)
         if tried.run.replicas is not None and not image_can(facts.labels):
             return Refused("job-image-replicas-unsupported", None)
-        provider = self._doors.provider(tried.provider)
-        tried.passed(
-            "provider", None if provider is None else {"api": provider.api, "key": provider.credential}
-        )
-        if provider is None:
-            return Refused("provider-unconfigured", "provider-unknown")
-        if not provider.credential:
-            return Refused("provider-unconfigured", "no-credential")
+        held_back = self._provider(tried)
+        if held_back is not None:
+            return held_back
         engine_id = self._images.engine_id()
         tried.laps.lap("engine")
         with self._notes.looking_at(tried.run.run_id, tried.run.epoch):
@@ -204,6 +212,22 @@ class AdmissionGate:
             if held_back is not None:
                 return held_back
             return self._ready(tried, subject, folder, facts.image_id, engine_id)
+
+    def _provider(self, tried: _Try) -> Deferred | Refused | None:
+        """Its key is there and not held back, and what its model costs is known wherever dollars are bounded."""
+        provider, now = self._doors.provider(tried.provider, tried.model), tried.run.now
+        tried.passed("provider", None if provider is None else _seen_of(provider))
+        if provider is None:
+            return Refused("provider-unconfigured", "provider-unknown")
+        tried.rating = provider.rating
+        if not provider.credential:
+            oauth = provider.lacks == OAUTH_LOGIN
+            return Refused("provider-unconfigured", OAUTH_LOGIN if oauth else "no-credential")
+        if tried.policy.max_cost_micros is not None and provider.rating is Rating.UNKNOWN:
+            return Refused("cost-cap-unenforceable", "no-price")
+        if provider.busy_until is not None and provider.busy_until > now:
+            return Deferred("provider-busy", min(provider.busy_until, now + BUSY_LOOK))
+        return None
 
     def _breaker(self, tried: _Try) -> Deferred | Refused | None:
         """What waited when its trigger's breaker opened does not start either."""
@@ -252,6 +276,7 @@ class AdmissionGate:
         self, tried: _Try, subject: Subject, folder: LocalFolder, image_id: str, engine_id: str
     ) -> Ready:
         policy, run = tried.policy, tried.run
+        caps = policy.caps_for(subject, costs=tried.rating not in {Rating.FREE, Rating.PLAN})
         return Ready(
             provider=tried.provider,
             model=tried.model,
@@ -261,11 +286,11 @@ class AdmissionGate:
             max_turns=run.max_turns or policy.max_turns,
             max_tokens=run.max_tokens or policy.max_tokens,
             mutex=self._mutex(run, folder),
-            caps=policy.caps_for(subject),
+            caps=caps,
             capacity=policy.concurrency,
             concurrent=policy.concurrent_for(subject),
             project=subject.project,
-            cost_cap_micros=policy.max_cost_micros,
+            cost_cap_micros=policy.cost_cap_within(caps),
             facts=tried.facts,
         )
 

@@ -19,7 +19,7 @@ from pidispatch.ports import Arrivals, Bell, FolderState, GitBox, LocalFolder, O
 class LocalRequest:
     """A person asks for one run in a folder. None means: as configured when it starts.
 
-    One with `after` is held until that instant (aware).
+    One with `after` is held until that instant (aware). `egress` are entries as of the allowlist.
     """
 
     folder: str
@@ -32,6 +32,7 @@ class LocalRequest:
     priority: int = 0
     force: bool = False
     after: datetime | None = None
+    egress: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +142,7 @@ class Ingest:
             max_turns=request.max_turns,
             priority=request.priority,
             wait_for=() if request.after is None else (WaitAfter(request.after),),
+            egress_hosts=request.egress,
         )
 
     def _ring(self) -> bool:
@@ -152,7 +154,14 @@ class Ingest:
 
 
 def _subject(request: LocalRequest, scope: str) -> RunSubject:
-    asked = (request.provider, request.model, request.image, request.max_turns, request.after)
+    asked = (
+        request.provider,
+        request.model,
+        request.image,
+        request.max_turns,
+        request.after,
+        *request.egress,
+    )
     return folder_subject(scope, request.flow or "", request.task, asked)
 
 

@@ -1,6 +1,6 @@
 """What the flows need from the outside, as small Protocols; the contract lives here."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,6 +17,7 @@ from pidispatch.domain.policy import Policy
 from pidispatch.domain.rates import CostClass, Rating
 from pidispatch.domain.run import AttemptFacts, BoxEnd, Claim, Job, Occupant, Waiting
 from pidispatch.domain.sandbox import BoxSpec
+from pidispatch.domain.session import FRESH, KeptSession, NotKept, Staged
 from pidispatch.domain.standing import Entry, Standing
 from pidispatch.domain.triggers import Disarmed, Triggers
 from pidispatch.domain.waiting import HeldRun, Step
@@ -163,20 +164,26 @@ OpenFolder = Callable[[bytes], LocalFolder]
 
 @dataclass(frozen=True, slots=True)
 class JobPaths:
-    """Host directories of one box: `job` is mounted read-only, `outbox` is the job's own."""
+    """Host directories of one box: `job` is mounted read-only, `outbox` and `session` are the job's own."""
 
     job: str
     outbox: str
+    session: str
 
 
 class HostFiles(Protocol):
     """The files of a box on the host, by the box's name."""
 
-    def prepare(self, name: str, files: Mapping[str, bytes], *, uid: int, gid: int) -> JobPaths:
-        """Lay out `files` (relative path to content). Raises DiskFull, BoxFault."""
+    def prepare(
+        self, name: str, files: Mapping[str, bytes], *, uid: int, gid: int, session: bytes = b""
+    ) -> JobPaths:
+        """Lay out `files` (relative path to content) and pi's session. Raises DiskFull, BoxFault."""
 
     def outbox(self, name: str) -> str:
         """The host directory that the box has as its outbox, whether it exists or not."""
+
+    def session(self, name: str) -> str:
+        """The host directory of its session, whether it exists or not."""
 
     def remove(self, name: str) -> None:
         """Remove them, whatever the job made of its outbox; only after the container is gone. Idempotent."""
@@ -187,6 +194,18 @@ class HostFiles(Protocol):
 
 ReadOutbox = Callable[[str], Sequence[Letter]]
 """The requests that the box of this name left, in order, in bounded time and memory. Never raises."""
+
+ReadSession = Callable[[str], bytes | NotKept]
+"""The session that the box of this name left, in bounded memory, with secrets hidden.
+
+Raises GatewayUnavailable where nobody can say what its secrets are.
+"""
+
+
+class Sessions(Protocol):
+    def kept(self, run_id: int) -> KeptSession | None:
+        """The session that was kept of this run; None when none was, or it is deleted. Raises DatabaseUnavailable."""
+
 
 HeadCommit = Callable[[str], str | None]
 """The commit that a folder's HEAD names, read from its files; None when they do not say. Never raises."""
@@ -356,10 +375,19 @@ class Runs(Protocol):
     def preparing(self, claim: Claim) -> Job:
         """Admitted to preparing; returns what the attempt needs."""
 
-    def boxed(self, claim: Claim, *, container_id: str, name: str, commit_before: str | None = None) -> Claim:
+    def boxed(
+        self,
+        claim: Claim,
+        *,
+        container_id: str,
+        name: str,
+        commit_before: str | None = None,
+        session: Staged = FRESH,
+    ) -> Claim:
         """Preparing to running, with the container recorded: only from here on can it get its go.
 
-        `commit_before` is what the folder's HEAD named while no agent could write there.
+        `commit_before` is what the folder's HEAD named while no agent could write there; `session` is what its box was
+        given.
         """
 
     def stopping(self, claim: Claim, *, reason: str) -> Claim:
@@ -388,10 +416,18 @@ class Occupants(Protocol):
 class Endings(Protocol):
     """The last transaction of an attempt. Raises StaleEpoch, DatabaseUnavailable."""
 
-    def end(self, claim: Claim, verdict: End, box: BoxEnd, *, harvest: Harvest | None = None) -> bool:
+    def end(
+        self,
+        claim: Claim,
+        verdict: End,
+        box: BoxEnd,
+        *,
+        harvest: Harvest | None = None,
+        session: KeptSession | NotKept | None = None,
+    ) -> bool:
         """Write the terminal record, settle or give back, free the slot: together. False while a call is open.
 
-        The children in `harvest` are queued with it, or not at all.
+        The children in `harvest` are queued with it, or not at all; so is `session` kept.
         """
 
     def again(self, claim: Claim, verdict: Again, box: BoxEnd) -> bool:
@@ -564,7 +600,9 @@ class ProviderFacts:
     """What the gateway knows of a provider: its wire API, whether pi knows it by itself, whether a key is set.
 
     `rating`, `context_window` and `max_tokens` are of the model that was asked about; the last two in tokens, None
-    where an operator's file does not say. `busy_until`: until then its calls are held back.
+    where an operator's file does not say. `busy_until`: until then its calls are held back. `lacks` is the word for a
+    key that is missing, `key_source` where it was found, for people (None: none is needed, or there is none);
+    `model_listed`: an operator's file names the model.
     """
 
     name: str
@@ -575,6 +613,10 @@ class ProviderFacts:
     busy_until: datetime | None = None
     context_window: int | None = None
     max_tokens: int | None = None
+    reasoning: bool | None = None
+    model_listed: bool = False
+    lacks: str | None = None
+    key_source: str | None = None
 
 
 class Doors(Protocol):
@@ -591,6 +633,10 @@ class Doors(Protocol):
 
     def remove(self, run_id: int) -> None:
         """Remove the socket's directory; only after the container is proven gone. Idempotent."""
+
+
+Redact = Callable[[bytes], bytes]
+"""What is to be kept of a run, with every known secret in it masked. Raises GatewayUnavailable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -671,7 +717,10 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What a run has used of its caps, settled and held; a cap of None is no cap. Micro-dollars, tokens, calls."""
+    """What a run has used of its caps, settled and held; a cap of None is no cap. Micro-dollars, tokens, calls.
+
+    `held_*` is the part of it that calls under way hold: the most they may come to.
+    """
 
     micros: int
     cap_micros: int | None
@@ -679,6 +728,8 @@ class Budget:
     cap_tokens: int | None
     turns: int
     cap_turns: int | None
+    held_micros: int = 0
+    held_tokens: int = 0
 
 
 class Tickets(Protocol):
@@ -707,22 +758,59 @@ class Reports(Protocol):
         """No gateway answers: turn this run's open calls into `assumed`. Raises DatabaseUnavailable."""
 
 
+class Stops(Protocol):
+    def stopped(self, host: str) -> Collection[int]:
+        """The runs of this host that hold a slot and may make no call. Raises DatabaseUnavailable, DatabaseRefused."""
+
+
+@dataclass(frozen=True, slots=True)
+class EgressUse:
+    """What one run did at one host since it was last written: counts to add up.
+
+    `reason` is a word of `domain.egress.Reason`. `first_ago` and `last_ago` are seconds before now.
+    """
+
+    run_id: int
+    host: str
+    port: int
+    allowed: bool
+    reason: str
+    connections: int
+    bytes_up: int
+    bytes_down: int
+    first_ago: float
+    last_ago: float
+
+
+class EgressUses(Protocol):
+    """What runs reached, or tried to reach, outside of their boxes."""
+
+    def add(self, run_id: int, uses: Sequence[EgressUse]) -> None:
+        """Add up in one transaction; nothing for a run that is gone. Raises DatabaseUnavailable.
+
+        A run has a bounded number of rows of each kind, let through and blocked; past it they are added up as the host `*`.
+        """
+
+
 class CallLedger(Protocol):
     """One row for each model call: written before the first byte goes upstream, settled after."""
 
     def open_call(
         self, run_id: int, attempt: int, *, provider: str, model: str, api: str, worst: Worst = NOTHING_KNOWN
     ) -> CallOpened | CallRefused:
-        """Hold what the call may use against what is left of the run's caps, as a committed row."""
+        """Hold what the call may use against what is left of the run's caps, as a committed row. Calls of a run take turns."""
 
     def settle_call(self, call_id: int, end: CallEnd, cost: Cost | None = None) -> None:
-        """Write the measured end; a second settlement of one call changes nothing."""
+        """Write the measured end; a second settlement of one call changes nothing.
+
+        An end that comes after the call was assumed is written as an adjustment, and changes what the run has settled.
+        """
 
     def budget(self, run_id: int) -> Budget | None:
         """None for a run that does not exist."""
 
     def assume_open(self, host: str, opened_before: datetime) -> int:
-        """Turn calls that an earlier gateway left open into `assumed`; returns how many."""
+        """Turn calls that an earlier gateway left open into `assumed`, at what they held; returns how many."""
 
 
 Clock = Callable[[], datetime]

@@ -29,8 +29,8 @@ ACTS_AT_IMPORT = {
 }
 USED_BY_EVERY_ROW = {"structlog"}
 PURE = {
-    "collections", "cronsim", "dataclasses", "datetime", "decimal", "enum", "fractions", "functools", "hashlib", "itertools",
-    "json", "math", "os.path", "re", "string", "sys", "types", "typing", "unicodedata", "zoneinfo",
+    "array", "base64", "collections", "cronsim", "dataclasses", "datetime", "decimal", "email.utils", "enum", "fractions", "functools",
+    "hashlib", "ipaddress", "itertools", "json", "math", "os.path", "re", "string", "sys", "types", "typing", "unicodedata", "zoneinfo",
 }  # fmt: skip
 CLOCKS = {"now", "utcnow", "today"}
 

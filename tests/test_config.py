@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from pidispatch.config import NOT_ENFORCED_YET, AtSigterm, Place, Source, describe, load
-from pidispatch.domain.boxnames import MINTED_NAMES, WORKER_SECRETS
+from pidispatch.domain.boxnames import EGRESS_NAMES, MINTED_NAMES, WORKER_SECRETS
+from pidispatch.domain.providers import all_key_names
 from pidispatch.errors import ConfigurationRefused
 
 PERSON = Place(uid=1000, user_home="/home/ada", host_name="desk")
@@ -86,6 +87,19 @@ ACCEPTED = [
     ("PI_AUTH_FROM_PI", "no", "auth_from_pi", True),
     ("PI_GLOBAL_ALLOW_EXTENSIONS", "0", "global_allow_extensions", False),
     ("PI_GLOBAL_ALLOW_EXTENSIONS", "1", "global_allow_extensions", True),
+    ("PI_EGRESS", "1", "egress", True),
+    (
+        "PIDISPATCH_EGRESS_OFF_BECAUSE",
+        "the network is shut already ",
+        "egress_off_because",
+        "the network is shut already",
+    ),
+    (
+        "PIDISPATCH_EGRESS_FILE",
+        "/etc/egress-allowlist.conf",
+        "egress_file",
+        Path("/etc/egress-allowlist.conf"),
+    ),
     ("PI_LOGS_DIR", "/var/log/pi dispatch", "logs_dir", Path("/var/log/pi dispatch")),
     ("PI_WORKER_NAME", "a" * 64, "worker_name", "a" * 64),
     ("PI_WORKER_NAME", "Box-1.example_com", "worker_name", "Box-1.example_com"),
@@ -205,6 +219,8 @@ REFUSED = [
         ["0", "0.24", "256.01", "257", "0.251", ".5", "2.", "02", "1e1", "inf", "nan", "-1", " 2", "٢"],
     ),
     ("PI_GLOBAL_ALLOW_EXTENSIONS", ["false", "no", "off", "2", " 0", "00", "true"]),
+    ("PI_EGRESS", ["false", "no", "off", "2", " 0", "00", "true"]),
+    ("PIDISPATCH_EGRESS_OFF_BECAUSE", [" ", "a\nb"]),
     ("PI_JOBS_DIR", ["", "jobs", "./jobs", "~/jobs", "$HOME/jobs", "/a\nb", "/a\0"]),
     ("PI_LOGS_DIR", ["logs"]),
     ("PI_SANDBOX_DIR", ["~"]),
@@ -222,7 +238,14 @@ def test_a_text_outside_its_grammar_is_refused_with_what_was_given(name, text):
 
 
 EMPTY_FALLS_BACK = ["PI_JOB_IMAGE", "PI_LOGS_DIR", "PI_SANDBOX_DIR", "PI_CAPTURE_JOB_LOGS", "PI_AUTH_FROM_PI"]
-EMPTY_FALLS_BACK += ["PI_GLOBAL_ALLOW_EXTENSIONS", "PI_GLOBAL_PI_DIR", "PI_SESSIONS_DIR", "PI_FORWARD_ENV"]
+EMPTY_FALLS_BACK += [
+    "PI_EGRESS",
+    "PIDISPATCH_EGRESS_OFF_BECAUSE",
+    "PI_GLOBAL_ALLOW_EXTENSIONS",
+    "PI_GLOBAL_PI_DIR",
+    "PI_SESSIONS_DIR",
+    "PI_FORWARD_ENV",
+]
 EMPTY_FALLS_BACK += [
     "PI_DISPATCH_RUN_ROOTS",
     "PI_JOB_MEMORY",
@@ -244,6 +267,7 @@ FILES = [
     "PI_SCOPED_LIMITS_FILE",
     "PI_PROJECTS_FILE",
     "PI_SETTINGS_FILE",
+    "PIDISPATCH_EGRESS_FILE",
 ]
 
 
@@ -261,6 +285,17 @@ def test_an_empty_address_does_not_start_an_embedded_server(name):
 
     assert problem.startswith(f"{name} is ''; want ")
     assert problem.endswith("or no such variable")
+
+
+def test_egress_is_turned_off_only_with_a_reason():
+    (problem,) = problems(PI_EGRESS="0")
+
+    assert problem.startswith(
+        "PI_EGRESS is 0, so a run may reach any public host: say why in PIDISPATCH_EGRESS_OFF_BECAUSE"
+    )
+    assert problems(PI_EGRESS="0", PIDISPATCH_EGRESS_OFF_BECAUSE="") == (problem,)
+    found = settings(PI_EGRESS="0", PIDISPATCH_EGRESS_OFF_BECAUSE="a lab without secrets")
+    assert (found.egress, found.egress_off_because) == (False, "a lab without secrets")
 
 
 @pytest.mark.parametrize("name", sorted(NOT_ENFORCED_YET))
@@ -315,8 +350,12 @@ def test_a_huge_text_makes_a_short_problem():
     assert "(100000 characters)" in problem
 
 
+OTHERS_NEVER_FORWARDED = {"PI_MODEL", "HOME", "PI_DISPATCH_GATE", "PIDISPATCH_HOME", "PATH", "LD_PRELOAD"}
+OTHERS_NEVER_FORWARDED |= {"NODE_OPTIONS", "NODE_EXTRA_CA_CERTS", "BASH_ENV", "PI_CACHE_RETENTION"}
+
+
 @pytest.mark.parametrize(
-    "name", sorted(MINTED_NAMES | WORKER_SECRETS | {"PI_MODEL", "HOME", "PI_DISPATCH_GATE"})
+    "name", sorted(MINTED_NAMES | WORKER_SECRETS | all_key_names() | EGRESS_NAMES | OTHERS_NEVER_FORWARDED)
 )
 def test_a_name_that_the_box_must_not_get_from_the_host_is_not_forwarded(name):
     (problem,) = problems(PI_FORWARD_ENV=f"FINE, {name}")
@@ -451,7 +490,7 @@ def test_variables_of_providers_are_refused_by_their_own_names():
     assert found == (
         "'PIDISPATCH_UPSTREAM_' names no provider; want PIDISPATCH_UPSTREAM_ and letters, digits or underscores",
         "PIDISPATCH_UPSTREAM_a_b and PIDISPATCH_UPSTREAM_A_B speak of one provider, a-b; want one of them",
-        "PIDISPATCH_PROVIDER_API_MINE is 'soap'; want openai-completions or anthropic-messages",
+        "PIDISPATCH_PROVIDER_API_MINE is 'soap'; want openai-completions or openai-responses or anthropic-messages",
     )
 
 

@@ -11,10 +11,20 @@ from collections.abc import Mapping
 
 from .settings import Settings
 
+_MOST_FORWARDED = 1024 * 1024
+_TASTE = frozenset(("LANG", "LC_ALL", "TERM", "TZ"))
 _KEPT_ENV = (
     *("PATH", "HOME", "LANG", "LC_ALL", "TERM", "TZ", "PI_MAX_TURNS", "PI_MAX_TOKENS"),
     *("PI_CODING_AGENT_DIR", "PI_OFFLINE", "PI_TELEMETRY", "PI_SKIP_VERSION_CHECK"),
 )
+
+_DOOR = "http://127.0.0.1:4180"
+# Other hosts are reached through the door alone; what may pass is the gateway's to say.
+_PROXY_ENV = {
+    **dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), _DOOR),
+    **dict.fromkeys(("NO_PROXY", "no_proxy"), "localhost,127.0.0.1,::1"),
+    "NODE_USE_ENV_PROXY": "1",
+}
 
 
 def pi_command(pi: tuple[str, ...], settings: Settings, guard: str, session: str | None) -> list[str]:
@@ -27,10 +37,21 @@ def pi_command(pi: tuple[str, ...], settings: Settings, guard: str, session: str
     return command
 
 
-def pi_env(env: Mapping[str, str], cache: str | None) -> dict[str, str]:
-    """Few names: the agent's shell inherits them."""
-    kept = {name: env[name] for name in _KEPT_ENV if name in env}
-    return {**kept, "NODE_COMPILE_CACHE": cache} if cache else kept
+def pi_env(env: Mapping[str, str], cache: str | None, forwarded: Mapping[str, str]) -> dict[str, str]:
+    """Few names: the agent's shell inherits them. `forwarded` replaces none that decides what pi does."""
+    kept = {name: env[name] for name in _KEPT_ENV if name in env} | _PROXY_ENV
+    given = {name: value for name, value in forwarded.items() if name not in kept or name in _TASTE}
+    return {**kept, **given, **({"NODE_COMPILE_CACHE": cache} if cache else {})}
+
+
+def read_forwarded(job: str) -> dict[str, str]:
+    """The variables that the operator hands to the agent; none without the file. Raises OSError, ValueError."""
+    try:
+        with open(f"{job}/env.json", "rb") as file:
+            found = json.loads(file.read(_MOST_FORWARDED))
+    except FileNotFoundError:
+        return {}
+    return {str(name): str(value) for name, value in dict(found).items()}
 
 
 def read_prompt(job: str) -> str:

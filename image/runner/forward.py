@@ -47,7 +47,9 @@ class Forwarder:
             with door:
                 upward = _spawn(_pump, client, door)
                 _pump(door, client)
-                # The gateway ended the answer: whatever the client still sends has no reader.
+                # A tunnel's far end may have said its last word and still listen. Once the gateway has gone too,
+                # whatever the client still sends has no reader.
+                _until_closed(door)
                 with contextlib.suppress(OSError):
                     client.shutdown(socket.SHUT_RDWR)
                 upward.join()
@@ -74,6 +76,13 @@ def _gone(client: socket.socket, seconds: float) -> bool:
     poll = select.poll()
     poll.register(client, select.POLLRDHUP)
     return bool(poll.poll(seconds * 1000))
+
+
+def _until_closed(door: socket.socket) -> None:
+    """Wait until both directions are over, whoever ended them."""
+    poll = select.poll()
+    poll.register(door, 0)  # a hang-up is told without being asked for
+    poll.poll()
 
 
 def _pump(source: socket.socket, sink: socket.socket) -> None:

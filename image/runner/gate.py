@@ -1,4 +1,4 @@
-"""Ask the gateway for the run's go, and hand it the signed report, over its unix socket."""
+"""Ask the gateway for the run's go and how it stands, and hand it the signed report, over its unix socket."""
 
 from __future__ import annotations
 
@@ -71,15 +71,26 @@ def _key(answer: Answer) -> str:
     raise NoGo(str(said.get("reason") or f"gate-answers-{answer.status}")[:200])
 
 
+def get(gate: str, path: str, seconds: float) -> Answer | None:
+    """None when no whole answer came within `seconds`."""
+    return _ask(gate, f"GET {path}", seconds)
+
+
 def _post(gate: str, path: str, body: bytes, headers: dict[str, str], seconds: float) -> Answer | None:
+    return _ask(gate, f"POST {path}", seconds, body=body, headers=headers)
+
+
+def _ask(
+    gate: str, line: str, seconds: float, *, body: bytes = b"", headers: dict[str, str] | None = None
+) -> Answer | None:
     """One request, one connection; None when no whole answer came. (http.client costs 11 ms to import.)"""
     lines = [
-        f"POST {path} HTTP/1.1",
+        f"{line} HTTP/1.1",
         "Host: gate",
         "Content-Type: application/json",
         f"Content-Length: {len(body)}",
         "Connection: close",
-        *(f"{name}: {value}" for name, value in headers.items()),
+        *(f"{name}: {value}" for name, value in (headers or {}).items()),
     ]
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:

@@ -14,11 +14,12 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from . import exitline
-from .command import pi_command, pi_env, pi_version, read_prompt, session_size
+from .command import pi_command, pi_env, pi_version, read_forwarded, read_prompt, session_size
 from .decide import INFRA, NO_GO, POLICY, TERMINATED, Verdict, decide
 from .fold import START, Folded, step
 from .forward import PORT, Forwarder
 from .gate import GO_SECONDS, REPORT_SECONDS, NoGo, ask_go, send_report
+from .landing import Near, steer, watch
 from .narrate import narrate
 from .pi import DeadlinePassed, Pi
 from .process import compile_cache, hide_from_same_user
@@ -104,6 +105,7 @@ class Run:
         self._session_size = session_size(places.session)
         self.folded: Folded = START
         self._pi: Pi | None = None
+        self._working = False  # between the prompt and pi's end: only then there is somebody to steer
 
     def finish(self) -> int:
         """Drive pi to its end, however it comes, then report and write the exit line once."""
@@ -112,7 +114,7 @@ class Run:
             _ignore_signals()
         except Terminated:
             how = "terminated"
-        except OSError as error:
+        except (OSError, ValueError) as error:
             _ignore_signals()
             return self._say(Verdict(INFRA, "infra", str(error)), REPORT_SECONDS)
         self._end_pi(how)
@@ -126,12 +128,14 @@ class Run:
         pi = self._pi = self._start_pi()
         pi.deadline = time.monotonic() + self._settings.deadline + self._places.grace
         pi.send({"id": "prompt", "type": "prompt", "message": prompt})
+        self._working = True
+        watch(self._settings.gate, self._land)
         how = "ended"
         try:
             for event in pi.records():
                 self._note(event)
                 if how == "ended" and (found := self._ended_by(event)) is not None:
-                    how = found
+                    how, self._working = found, False
                     if how == "unguarded":
                         break
                     pi.deadline = time.monotonic() + _STATS_SECONDS
@@ -146,7 +150,8 @@ class Run:
         session = None if self._session_size is None else self._places.session
         command = pi_command(self._places.pi, self._settings, f"{_HOME}/runner/guard.mjs", session)
         cache = compile_cache(self._places.cache, "/tmp/.v8cache")
-        return Pi(command, env=pi_env(self._env, cache), cwd=self._places.cwd)
+        env = pi_env(self._env, cache, read_forwarded(self._places.job))
+        return Pi(command, env=env, cwd=self._places.cwd)
 
     def _ended_by(self, event: dict[str, Any]) -> str | None:
         # guard.mjs is the only extension. Without it a run has no limits in here, so the run ends.
@@ -170,6 +175,13 @@ class Run:
             self._tell("pi_auto_retry", attempt=event.get("attempt"), maxAttempts=event.get("maxAttempts"))
         if self.folded.limit and not before.limit:
             self._tell_limit()
+
+    def _land(self, near: Near) -> None:
+        """A cap is near: steer pi towards an end, once. Runs in the thread that watches the budget."""
+        if not self._working or self._pi is None:
+            return
+        self._pi.send(steer(near))
+        self._tell("budget_landing", of=near.of, share=near.share, used=near.used, cap=near.cap)
 
     def _tell_limit(self) -> None:
         if self.folded.limit == "max_turns":
@@ -205,4 +217,4 @@ class Run:
         if self._session_size is None:
             return None
         resumed = self._session_size > 0
-        return {"resumed": resumed, "reason": "resumed" if resumed else "fresh"}
+        return {"resumed": resumed, "reason": "resumed" if resumed else "absent"}

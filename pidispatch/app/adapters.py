@@ -7,10 +7,13 @@ from functools import partial
 import structlog
 
 from pidispatch.app.breakers import breaker_rules
-from pidispatch.app.places import Addresses
+from pidispatch.app.places import Addresses, environment
 from pidispatch.app.policy import FilePolicies
+from pidispatch.app.providerfile import forwarded_environment
+from pidispatch.app.secrets import known_secrets
 from pidispatch.app.standing import StandingTriggers
 from pidispatch.config import Settings
+from pidispatch.domain.redaction import Redactor
 from pidispatch.errors import EngineUnavailable
 from pidispatch.execute.hands import Hands
 from pidispatch.gateway.client import ControlDoors
@@ -45,6 +48,10 @@ class Adapters:
     worker: str
     engine: Engine = field(default_factory=Engine)
 
+    def redact(self, data: bytes) -> bytes:
+        """`ports.Redact`: what this process knows, and what the gateway alone knows."""
+        return self.doors.redact(self._own_secrets.data(data))
+
     @property
     def host(self) -> str:
         return self.settings.worker_name
@@ -56,6 +63,7 @@ class Adapters:
         self.boxes = DockerBoxes(self.engine)
         self.images = DockerImages(self.engine)
         self.doors = ControlDoors(self.settings.run_dir / CONTROL)
+        self._own_secrets = Redactor(known_secrets(self.settings))
         self.files = JobFiles(self.settings.jobs_dir)
         self.runs = PostgresRuns(self.database)
         self.endings = PostgresEndings(self.database)
@@ -69,6 +77,7 @@ class Adapters:
             )
         )
         self.triggers = StandingTriggers(self.settings.triggers_file)
+        self.forwarded = forwarded_environment(self.settings, environment())
         self.open_folder = partial(open_folder, worker_uid=os.geteuid())
 
     def engine_id(self) -> str | None:

@@ -4,13 +4,16 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 
 from pidispatch.app.checkup.boxes import check_boxes
 from pidispatch.app.checkup.environment import (
+    check_egress,
     check_engine,
     check_gateway,
     check_image,
     check_policy,
+    check_prices,
     check_the_redis,
     check_triggers,
 )
+from pidispatch.app.checkup.providers import check_providers_file
 from pidispatch.app.checkup.rows import check_rows, check_schema
 from pidispatch.app.places import addresses
 from pidispatch.config import Settings
@@ -37,6 +40,9 @@ def examine(settings: Settings) -> Iterator[Finding]:
     try:
         yield from _found("limits", lambda: [check_policy(settings)])
         yield from _found("triggers", lambda: [check_triggers(settings)])
+        yield from _found("prices", lambda: [check_prices(settings)])
+        yield from _found("providers file", lambda: check_providers_file(settings))
+        yield from _found("egress", lambda: [check_egress(settings)])
         yield from _found("redis", lambda: [check_the_redis(where.redis)])
         engine_answers = yield from _found("engine", lambda: [check_engine(engine)])
         if engine_answers:

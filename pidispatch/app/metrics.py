@@ -27,6 +27,15 @@ def health_gauges(health: Health) -> Iterable[Gauge]:
     )
 
 
+def provider_gauge(host: str, busy: Mapping[str, datetime], now: datetime) -> Gauge:
+    return Gauge(
+        "pidispatch_provider_busy_seconds",
+        "How long calls to a provider are still held back; no series while they are not",
+        ("host", "provider"),
+        {(host, name): max((until - now).total_seconds(), 0.0) for name, until in busy.items()},
+    )
+
+
 def queue_gauges(queue: QueueStatus, today: Today) -> Iterable[Gauge]:
     yield Gauge("pidispatch_runs", "Runs that have not ended, by state", ("state",), _by_word(queue.states))
     yield Gauge(

@@ -4,8 +4,9 @@ import json
 import threading
 from dataclasses import dataclass
 
-from pidispatch.app.health import document, health_of
-from pidispatch.app.metrics import health_gauges, queue_gauges
+from pidispatch.app.busy import busy_providers
+from pidispatch.app.health import QUICK, document, health_of
+from pidispatch.app.metrics import health_gauges, provider_gauge, queue_gauges
 from pidispatch.app.places import Addresses
 from pidispatch.app.reading import standing_of
 from pidispatch.config import Settings
@@ -52,7 +53,9 @@ class Monitor:
             return Look(health, ())
         try:
             queue = standing_of(self._database, self._settings)
-            return Look(health, tuple(queue_gauges(queue, measure_today(self._database))))
+            gauges = queue_gauges(queue, measure_today(self._database))
+            busy = busy_providers(self._settings, seconds=QUICK)
+            return Look(health, (*gauges, provider_gauge(self._settings.worker_name, busy, queue.at)))
         except PidispatchError:
             return Look(health, ())  # the next look tells why
 

@@ -33,11 +33,14 @@ class Resumed:
     rung: bool
 
 
-def pause(settings: Settings, scope: str, *, reason: str | None) -> Pause:
-    """`scope` is `*`, a folder, `project:ID` or a key as `status` shows it. Raises NoSuchScope and as `opened`."""
+def pause(settings: Settings, scope: str, *, reason: str | None, stops_calls: bool = False) -> Pause:
+    """`scope` is `*`, a folder, `project:ID` or a key as `status` shows it. Raises NoSuchScope and as `opened`.
+
+    With `stops_calls` its runs may make no model call either, within a second.
+    """
     with opened(settings) as database:
         key = _key_of(database, settings, scope)
-        return pauses.pause(database, key, actor=actor(settings), reason=reason)
+        return pauses.pause(database, key, actor=actor(settings), reason=reason, stops_calls=stops_calls)
 
 
 def resume(settings: Settings, scope: str, *, reason: str | None) -> Resumed:

@@ -28,7 +28,7 @@ from pidispatch.store.budget import BudgetRecord, BudgetWindow
 from pidispatch.store.database import Database
 from pidispatch.store.history import NoSuchRun, RunRecord
 from pidispatch.store.lateness import slot_facts
-from pidispatch.store.rundetail import AttemptRecord, RunDetail, WaitRecord
+from pidispatch.store.rundetail import AttemptRecord, RunDetail, SessionRecord, WaitRecord
 from pidispatch.store.slots import SlotRecord, slot_of_run
 from pidispatch.store.standing import HostRecord, QueueStatus
 from pidispatch.store.surroundings import surroundings
@@ -47,6 +47,7 @@ __all__ = [
     "QueueStatus",
     "RunDetail",
     "RunRecord",
+    "SessionRecord",
     "SlotRecord",
     "State",
     "WaitRecord",
@@ -81,6 +82,7 @@ class Explanation:
     attempts: Sequence[AttemptRecord]
     wait: WaitRecord | None
     asked: Sequence[DeliveryRecord]
+    session: SessionRecord
     breaker: BreakerRecord | None = None
     slot: SlotRecord | None = None
     lateness: Lateness | None = None
@@ -116,6 +118,7 @@ def explain(settings: Settings, name: str) -> Explanation:
         found.attempts,
         found.wait,
         found.asked,
+        found.session,
         breaker,
         slot,
         None if late is None else lateness(*late),

@@ -9,11 +9,11 @@ from datetime import datetime
 
 from pidispatch import shipped
 from pidispatch.app.places import Addresses, addresses, environment, home_of
+from pidispatch.app.providerfile import forwarded_environment, key_variables, provider_entries
 from pidispatch.config import AT_SIGTERM, AtSigterm, Settings
 from pidispatch.errors import PidispatchError
 from pidispatch.gateway.client import ControlDoors
 from pidispatch.gateway.control import NAME as CONTROL
-from pidispatch.gateway.providers import KNOWN, key_names
 from pidispatch.runtime.engine import Engine
 from pidispatch.runtime.image import check
 from pidispatch.runtime.imagebase import Base
@@ -57,6 +57,7 @@ def running(
     `everything` is the environment of the children, with secrets; `echo` shows what they log.
     """
     began = time.monotonic()
+    forwarded_environment(settings, everything)  # refused here, not by each new start of a worker
     home = home_of(settings)
     with home.lock(server_account()), Tree(home.logs, echo=_without_servers(say) if echo else None) as tree:
         where = _start_services(settings, home, tree, say)
@@ -161,7 +162,7 @@ def worker_command(*, processes: int, threads: int) -> list[str]:
 
 def without_keys(everything: Mapping[str, str], settings: Settings) -> dict[str, str]:
     """The environment of a worker: provider keys are the gateway's alone."""
-    secret = {name for provider in (*KNOWN, *settings.upstreams) for name in key_names(provider)}
+    secret = key_variables(settings, provider_entries(settings))
     return {name: value for name, value in everything.items() if name not in secret}
 
 
@@ -172,6 +173,7 @@ def exec_worker(
 
     `at_sigterm` is None for what is configured.
     """
+    forwarded_environment(settings, environment())
     database = Database(addresses(settings).database, pool_size=1)
     schema.require(database)
     database.close()

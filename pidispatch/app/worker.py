@@ -22,8 +22,10 @@ from pidispatch.execute.chain import ChainCollector, ChainLimits
 from pidispatch.execute.cleanup import Cleanup
 from pidispatch.execute.finish import Finisher
 from pidispatch.execute.launch import BoxLimits, Launcher
+from pidispatch.execute.sessions import SessionKeeper
 from pidispatch.files.githead import head_commit
 from pidispatch.files.outbox import read_outbox
+from pidispatch.files.session import read_session
 from pidispatch.gateway.listing import open_doors
 from pidispatch.queue.admission import Admission
 from pidispatch.queue.bells import RedisBell
@@ -38,6 +40,7 @@ from pidispatch.store.admission import PostgresAdmissions
 from pidispatch.store.chains import PostgresChains
 from pidispatch.store.database import Database
 from pidispatch.store.schedules import PostgresSchedules
+from pidispatch.store.sessions import PostgresSessions
 from pidispatch.upkeep.leaving import STOP_SECONDS, Leaving
 from pidispatch.upkeep.orphans import Orphans
 from pidispatch.upkeep.reconciler import Reconciler, beat, watch_deaths
@@ -73,10 +76,6 @@ def build_worker(settings: Settings) -> WorkerApp:
     if idle := without_effect(settings.sources):
         log.warning("settings_without_effect_yet", names=list(idle))
     adapters.lifelines.hold(worker)
-    if settings.max_cost_micros is not None:
-        log.warning(
-            "dollar_caps_hold_at_admission", detail="a call in flight is not stopped at the run's cap yet"
-        )
     installation = adapters.hosts.register(
         worker=worker,
         pid=os.getpid(),
@@ -109,6 +108,8 @@ def _joined(adapters: Adapters, installation: str) -> WorkerApp:
         watch=adapters.boxes,
         doors=adapters.doors,
         chains=_chains(adapters, installation),
+        redact=adapters.redact,
+        sessions=_sessions(adapters),
         cleanup=cleanup,
         notes=adapters.notes,
         clock=adapters.database.now,
@@ -175,6 +176,16 @@ def _chains(adapters: Adapters, installation: str) -> ChainCollector:
         head_commit=head_commit,
         policies=adapters.policies,
         limits=ChainLimits(settings.chain_depth_max, settings.chain_tree_runs, settings.chain_tree_micros),
+        redact=adapters.redact,
+    )
+
+
+def _sessions(adapters: Adapters) -> SessionKeeper:
+    most = adapters.settings.session_max_bytes
+    return SessionKeeper(
+        sessions=PostgresSessions(adapters.database),
+        images=adapters.images,
+        read_session=lambda name: read_session(adapters.files.session(name), most=most, mask=adapters.redact),
     )
 
 
@@ -190,9 +201,11 @@ def _launcher(adapters: Adapters, installation: str, cleanup: Cleanup) -> Launch
         files=adapters.files,
         open_folder=adapters.open_folder,
         head_commit=head_commit,
+        sessions=_sessions(adapters),
         cleanup=cleanup,
         limits=BoxLimits(settings.job_memory, settings.job_cpus, settings.job_timeout),
         hands=adapters.hands,
+        forwarded=adapters.forwarded,
     )
 
 

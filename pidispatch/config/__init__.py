@@ -5,6 +5,7 @@ problems at once. `describe` says what each name is and where it came from. Prov
 gateway alone asks for them with `provider_keys`.
 """
 
+from pidispatch.config.forwarding import forwarded_values
 from pidispatch.config.kinds import AtSigterm
 from pidispatch.config.loading import load
 from pidispatch.config.notyet import NO_EFFECT_YET, NOT_ENFORCED_YET, without_effect
@@ -25,6 +26,7 @@ __all__ = [
     "Source",
     "describe",
     "effective_environment",
+    "forwarded_values",
     "load",
     "provider_keys",
     "without_effect",

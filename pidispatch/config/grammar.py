@@ -18,6 +18,7 @@ HOURS_MAX = 24 * DAYS_MAX
 MINUTES_MAX = 60 * HOURS_MAX
 MILLISECONDS_MAX = 60_000 * MINUTES_MAX
 
+SENTENCE_MAX = 500
 MEBIBYTE = 1024 * 1024
 GIBIBYTE = 1024 * MEBIBYTE
 SOCKET_PATH_MAX = 107
@@ -124,6 +125,20 @@ def listens_on(text: str) -> ListenAddress:
 
 def zero_turns_off(text: str) -> bool:
     return text != "0"
+
+
+def only_zero_turns_off(text: str) -> bool:
+    """A third word is refused: who writes `true` or `off` of a wall must not have to guess what it did."""
+    if text in {"0", "1"}:
+        return text == "1"
+    raise Unwanted('"0" to turn it off, or nothing to leave it on')
+
+
+def sentence(text: str) -> str:
+    """Words for people, on one line."""
+    if text.strip() and text.isprintable() and len(text) <= SENTENCE_MAX:
+        return text.strip()
+    raise Unwanted(f"a sentence of at most {SENTENCE_MAX} characters on one line")
 
 
 def one_turns_on(text: str) -> bool:

@@ -31,10 +31,12 @@ Cpus = Annotated[float, BeforeValidator(grammar.cpus)]
 
 Word = Annotated[str, BeforeValidator(grammar.word)]
 WorkerName = Annotated[str, BeforeValidator(grammar.worker_name)]
+Why = Annotated[str | None, BeforeValidator(grammar.sentence)]
 Names = Annotated[tuple[str, ...], BeforeValidator(forwarded_names)]
 Paths = Annotated[tuple[str, ...], BeforeValidator(grammar.path_list)]
 Profiles = Annotated[tuple[str, ...], BeforeValidator(grammar.profile_list)]
 OnUnlessZero = Annotated[bool, BeforeValidator(grammar.zero_turns_off)]
+OnUnlessZeroOnly = Annotated[bool, BeforeValidator(grammar.only_zero_turns_off)]
 OffUnlessOne = Annotated[bool, BeforeValidator(grammar.one_turns_on)]
 Extensions = Annotated[bool, BeforeValidator(grammar.extensions_word)]
 

@@ -45,7 +45,12 @@ def load(
     values["sources"] = {name: given[name].source for name in [*values, *variables.values()] if name in given}
 
     settings, faults = _settings(default_texts(texts, place or Place.here(environ)) | values, variables)
-    if settings is None or problems:
+    if settings is not None and not settings.egress and settings.egress_off_because is None:
+        faults.append(
+            "PI_EGRESS is 0, so a run may reach any public host: say why in PIDISPATCH_EGRESS_OFF_BECAUSE, or unset it "
+            "and list the hosts in egress-allowlist.conf"
+        )
+    if settings is None or problems or faults:
         raise ConfigurationRefused([*problems, *faults])
     return settings
 

@@ -15,11 +15,9 @@ NOT_ENFORCED_YET = frozenset(
 # Checked, and then without effect: what they tune or turn on comes with a later version. None of them guards money.
 NO_EFFECT_YET = frozenset(
     {
-        "PI_AUTH_FROM_PI",
         "PI_CAPTURE_JOB_LOGS",
         "PI_DISPATCH_RUN_PER_HOUR",
         "PI_DISPATCH_RUN_ROOTS",
-        "PI_FORWARD_ENV",
         "PI_GLOBAL_ALLOW_EXTENSIONS",
         "PI_LOGS_DIR",
         "PI_LOG_RETENTION_DAYS",
@@ -30,7 +28,6 @@ NO_EFFECT_YET = frozenset(
         "PI_SCHEDULER_STALL_MAX",
         "PI_SESSIONS_ALLOW_GH_SOURCE",
         "PI_SESSIONS_TTL_DAYS",
-        "PI_SESSION_MAX_BYTES",
     }
 )
 

@@ -41,6 +41,8 @@ def default_texts(texts: Mapping[str, str], place: Place) -> dict[str, str]:
         defaults["PIDISPATCH_HOME"] = "/var/lib/pidispatch"
     elif place.user_home:
         defaults["PIDISPATCH_HOME"] = f"{place.user_home}/.pidispatch"
+    if place.user_home and is_absolute(place.user_home):
+        defaults["PI_CODING_AGENT_DIR"] = f"{place.user_home}/.pi/agent"
     home = _absolute(texts.get("PIDISPATCH_HOME"), defaults.get("PIDISPATCH_HOME"))
     jobs = f"{home}/jobs"
     defaults |= {

@@ -6,17 +6,17 @@ from collections.abc import Iterable, Mapping
 from pydantic import SecretStr
 
 from pidispatch.config.grammar import Unwanted
+from pidispatch.domain.wireapis import WIRE_APIS
 from pidispatch.errors import ConfigurationRefused
 
 UPSTREAM_PREFIX = "PIDISPATCH_UPSTREAM_"
 API_PREFIX = "PIDISPATCH_PROVIDER_API_"
-APIS = ("openai-completions", "anthropic-messages")
 
 
 def provider_api(text: str) -> str:
-    if text in APIS:
+    if text in WIRE_APIS:
         return text
-    raise Unwanted(" or ".join(APIS))
+    raise Unwanted(" or ".join(WIRE_APIS))
 
 
 def provider_name(suffix: str) -> str | None:

@@ -32,6 +32,7 @@ from pidispatch.config.kinds import (
     NonNegative,
     OffUnlessOne,
     OnUnlessZero,
+    OnUnlessZeroOnly,
     OptionalFile,
     Password,
     Paths,
@@ -42,6 +43,7 @@ from pidispatch.config.kinds import (
     RunDirectory,
     Timeout,
     WaitInterval,
+    Why,
     Word,
     WorkerName,
 )
@@ -96,7 +98,9 @@ class Settings(BaseSettings):
         default_factory=dict, alias="PIDISPATCH_UPSTREAM_<PROVIDER>"
     )
     provider_apis: Mapping[str, Api] = Field(default_factory=dict, alias="PIDISPATCH_PROVIDER_API_<PROVIDER>")
+    providers_file: OptionalFile = Field(None, alias="PIDISPATCH_PROVIDERS_FILE")
     auth_from_pi: OnUnlessZero = Field(True, alias="PI_AUTH_FROM_PI")
+    pi_agent_dir: Directory | None = Field(None, alias="PI_CODING_AGENT_DIR")
 
     job_image: Word = Field("pi-job:latest", alias="PI_JOB_IMAGE")
     job_memory: Bytes = Field(4 * GIBIBYTE, alias="PI_JOB_MEMORY")
@@ -126,6 +130,10 @@ class Settings(BaseSettings):
     scoped_limits_file: OptionalFile = Field(None, alias="PI_SCOPED_LIMITS_FILE")
     projects_file: OptionalFile = Field(None, alias="PI_PROJECTS_FILE")
     settings_file: OptionalFile = Field(None, alias="PI_SETTINGS_FILE")
+    prices_file: OptionalFile = Field(None, alias="PIDISPATCH_PRICES_FILE")
+    egress: OnUnlessZeroOnly = Field(True, alias="PI_EGRESS")
+    egress_off_because: Why = Field(None, alias="PIDISPATCH_EGRESS_OFF_BECAUSE")
+    egress_file: OptionalFile = Field(None, alias="PIDISPATCH_EGRESS_FILE")
     breaker_failures: NonNegative = Field(3, alias="PIDISPATCH_BREAKER_FAILURES")
     breaker_backoff: Timeout = Field(900, alias="PIDISPATCH_BREAKER_BACKOFF")
     wait_profiles: Profiles = Field((), alias="PI_WAIT_PROFILES")

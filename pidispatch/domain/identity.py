@@ -37,6 +37,11 @@ def requeued_run_id(old: str, earlier: int, task: bytes | None = None) -> str:
     return "local-" + hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
 
 
+def granted_run_id(old: str, earlier: int) -> str:
+    """The id of a run that goes on where `old` stopped, after `earlier` others did."""
+    return "local-" + hashlib.sha256(f"grant\0{old}\0{earlier}".encode()).hexdigest()[:16]
+
+
 def chained_run_id(parent: str, flow: str, task: bytes) -> str:
     """The id of a run that `parent` asked for in its outbox: no time in it, so that collecting twice makes no second."""
     parts = [parent.encode(), flow.encode(), task]

@@ -7,6 +7,7 @@ from pidispatch.domain.run import Outcome, Result
 
 OPERATOR_CANCEL = "operator-cancel"
 SUPERSEDED = "superseded"  # a newer request for the same took its place
+OPERATOR_STOP = "operator-stop"
 WORKER_SILENT = "worker-silent"  # how such an attempt's row says why it ended
 NO_GO = 97  # the runner's exit code when the gateway gave no go
 MAX_ATTEMPTS = 2  # attempts that got their go
@@ -25,6 +26,7 @@ class Evidence:
     one included. `last_status` is the status of the gateway's last answer, None without a call; `billed` counts
     calls that used tokens. `worker_silent`: the worker that prepared this attempt fell silent over it; `silent_before`
     counts the workers that were lost over the run before, whatever they did for it. `report_expected` holds for images that promise a signed report.
+    `refused`: why the gateway refused its last call, or ended its last answer early; `stopped` is an operator's doing.
     """
 
     got_go: bool
@@ -42,6 +44,7 @@ class Evidence:
     oom_killed: bool = False
     worker_silent: bool = False
     silent_before: int = 0
+    refused: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +93,8 @@ def judge(evidence: Evidence) -> Verdict:
         return POISONED
     if not evidence.got_go:
         return _never_started(evidence)
+    if evidence.refused is not None:
+        return End(Outcome.POLICY, OPERATOR_STOP if evidence.refused == "stopped" else evidence.refused)
     if not evidence.box_known:
         return End(Outcome.FAILED, "lost")
     return _exited(evidence)

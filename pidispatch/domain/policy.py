@@ -1,7 +1,7 @@
 """Hold the limits in force at one instant, and say which of them apply to a run."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Protocol
 
@@ -74,17 +74,34 @@ class Policy:
     names: Mapping[str, str] = field(default_factory=dict)  # what a person calls a key of `by_scope`
     pauses: PauseCalendar = field(default_factory=NeverPaused)
 
+    def with_run_cap(self, micros: int | None) -> "Policy":
+        """The same limits for a run that may spend this much: that is what its windows reserve."""
+        return replace(self, max_cost_micros=micros)
+
     def project_of(self, scope: str) -> str | None:
         return self.projects.get(scope)
 
-    def caps_for(self, subject: Subject) -> tuple[Cap, ...]:
-        """Every window this run counts in, in the order in which windows are locked."""
+    def caps_for(self, subject: Subject, *, costs: bool = True) -> tuple[Cap, ...]:
+        """Every window this run counts in, in the order in which windows are locked.
+
+        A run that costs nothing, since its model is free or in a plan, reserves no dollars.
+        """
         caps = self._global_caps()
         for key in self._rows_of(subject):
             row = self.by_scope[key]
             caps += run_caps(key, day=row.day, week=row.week, month=row.month)
             caps += self._money(key, row.day_micros, row.week_micros, row.month_micros)
+        if not costs:
+            caps = tuple(replace(cap, amount=0) if cap.unit is Unit.MICROS else cap for cap in caps)
         return tuple(sorted(caps, key=lock_order))
+
+    def cost_cap_within(self, caps: Sequence[Cap]) -> int | None:
+        """What a run that counts in these windows may spend.
+
+        Its agent may call another model than its own, so a run that reserves no dollars where they are bounded has none.
+        """
+        reserved = [cap.amount for cap in caps if cap.unit is Unit.MICROS]
+        return min(reserved) if reserved else self.max_cost_micros
 
     def every_cap(self) -> tuple[Cap, ...]:
         """All windows with a cap, the global ones first: what a person wants to see of the budget."""

@@ -1,6 +1,6 @@
 """Hold what a model costs, and reckon what a call of it came to or may come to at most."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -68,11 +68,38 @@ class Rates:
     request: int = 0
 
 
+def rates_of(
+    model: str,
+    *,
+    fresh: int,
+    out: int,
+    cache_read: int | None = None,
+    cache_write: int | None = None,
+    cache_write_1h: int | None = None,
+    request: int = 0,
+) -> Rates:
+    """Rates where those of the cache may be unknown (None): nothing is then cheaper than a token that met no cache.
+
+    A claude model's tokens that are kept for an hour cost twice as much (docs.anthropic.com, prompt caching).
+    """
+    write = fresh if cache_write is None else cache_write
+    long = max(write, 2 * fresh) if "claude" in model.lower() else write
+    return Rates(
+        fresh=fresh,
+        out=out,
+        cache_read=fresh if cache_read is None else cache_read,
+        cache_write=write,
+        cache_write_1h=long if cache_write_1h is None else cache_write_1h,
+        request=request,
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Price:
     """What one model costs. `tiers` are (tokens in above which, rates), ascending, the first at 0.
 
-    `version` names the source of the figures, as records keep it. A free or planned model has one tier of zeros.
+    A tier's rates are for all tokens of a call that asks with more than that many. `version` names the source of the
+    figures, as records keep it. A free or planned model has one tier of zeros.
     """
 
     rating: Rating
@@ -81,21 +108,30 @@ class Price:
 
     def cost(self, tokens: Tokens) -> int:
         """Micro-dollars of a call that used these, rounded up."""
-        return _amount(self._rates(tokens.asked), tokens)
+        return _amount([rates for _, rates in self._within(tokens.asked)][-1], tokens)
 
     def most(self, *, tokens_in: int, tokens_out: int, writes: CacheWrites) -> int:
         """Micro-dollars that a call may come to with at most so many tokens, however its input is split up.
 
-        A call with fewer tokens than it may have falls into any of the lower tiers, so all of them are looked at.
+        A call with fewer tokens than it may have falls into any of the lower tiers, so all of them are looked at, each
+        with as many tokens as it takes. With NONE a call whose provider writes to its cache by itself may pass it.
         """
         return max(
-            _amount(rates, _dearest(rates, tokens_in, tokens_out, writes))
-            for above, rates in self.tiers
-            if above <= tokens_in
+            _amount(rates, _dearest(rates, most_in, tokens_out, writes))
+            for most_in, rates in self._within(tokens_in)
         )
 
-    def _rates(self, tokens_in: int) -> Rates:
-        return [rates for above, rates in self.tiers if above < tokens_in or above == 0][-1]
+    def _within(self, tokens_in: int) -> Iterator[tuple[int, Rates]]:
+        """The tiers that a call of at most so many tokens in may be in, each with the most tokens that stay in it."""
+        ends = [above for above, _ in self.tiers[1:]] + [tokens_in]
+        for (above, rates), end in zip(self.tiers, ends, strict=True):
+            if above == 0 or above < tokens_in:
+                yield min(end, tokens_in), rates
+
+
+def no_price(rating: Rating, version: str) -> Price:
+    """What a model costs that nobody is billed for by the call: it is free, or in a plan."""
+    return Price(rating, ((0, Rates(0, 0, 0, 0, 0)),), version)
 
 
 def _dearest(rates: Rates, tokens_in: int, tokens_out: int, writes: CacheWrites) -> Tokens:

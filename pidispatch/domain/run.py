@@ -87,6 +87,7 @@ class NewRun:
     wait_key: str | None = None
     replica: int | None = None
     replicas: int | None = None
+    egress_hosts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +96,7 @@ class Waiting:
 
     `one_shot` is the key of the trigger that it spends, and `spent_by` the other run that had spent it by then.
     `breaker` says that its trigger's breaker holds it back, or must be asked: as `ports.Breakers.held_back`.
+    `granted`: it goes on where another stopped, and `cost_cap_micros` is what an operator gave it.
     `replicas` is how many runs its event started, None for one. `mutex` is what it brought along: a folder's lock is looked
     up anew, a forge's run has none but this.
     """
@@ -119,6 +121,8 @@ class Waiting:
     replicas: int | None = None
     kind: str = "local"
     mutex: str | None = None
+    cost_cap_micros: int | None = None
+    granted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +145,10 @@ class Occupant:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What an attempt needs to be prepared: the untrusted bytes, and the values settled at admission."""
+    """What an attempt needs to be prepared: the untrusted bytes, and the values settled at admission.
+
+    `continues` is the id of the run that it goes on with.
+    """
 
     claim: Claim
     folder: bytes
@@ -156,11 +163,15 @@ class Job:
     image: str
     max_turns: int
     max_tokens: int | None
+    continues: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptFacts:
-    """What the rows know of an attempt that is about to be judged."""
+    """What the rows know of an attempt that is about to be judged.
+
+    `refused`: why the gateway let it call no further, None when it called on after that or was never refused.
+    """
 
     claim: Claim
     state: State
@@ -176,6 +187,7 @@ class AttemptFacts:
     report_reason: str | None
     silent_attempts: int
     unstarted_attempts: int
+    refused: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,6 +131,7 @@ class Work:
     github: bool | None = None
     portfolio: bool | None = None
     priority: int = 0
+    egress: tuple[str, ...] = ()
 
     @property
     def lane(self) -> str:

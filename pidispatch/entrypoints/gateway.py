@@ -1,6 +1,7 @@
 """The gateway's process: `python -m pidispatch.entrypoints.gateway`."""
 
 import os
+import resource
 import sys
 
 from pidispatch.app.gateway import build_gateway
@@ -10,9 +11,12 @@ from pidispatch.errors import PidispatchError
 from pidispatch.services.parentpipe import VARIABLE as PARENT_PIPE
 from pidispatch.services.parentpipe import exit_when_parent_dies
 
+MOST_SOCKETS = 65_536
+
 
 def main() -> int:
     log_json()
+    _allow_many_sockets()
     if PARENT_PIPE in os.environ:
         exit_when_parent_dies(int(os.environ[PARENT_PIPE]), grace=40.0)
     try:
@@ -21,6 +25,14 @@ def main() -> int:
         print(f"pidispatch gateway: {error}", file=sys.stderr)
         return error.exit_code
     return 0
+
+
+def _allow_many_sockets() -> None:
+    """A run may hold two for each of its tunnels, and a host has many runs; the usual soft limit is 1024."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST_SOCKETS if hard == resource.RLIM_INFINITY else min(MOST_SOCKETS, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 if __name__ == "__main__":

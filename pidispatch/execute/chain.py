@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import structlog
 
@@ -14,13 +14,14 @@ from pidispatch.domain.outbox import (
     GATE_DENY,
     WHOLE_OUTBOX,
     Child,
+    Letter,
     Refusal,
     Wish,
     may_be_asked_for,
     read_request,
 )
 from pidispatch.domain.policy import Policy
-from pidispatch.errors import DatabaseUnavailable, EngineUnavailable
+from pidispatch.errors import DatabaseUnavailable, EngineUnavailable, GatewayUnavailable
 from pidispatch.ports import (
     ChainParent,
     Chains,
@@ -30,6 +31,7 @@ from pidispatch.ports import (
     OpenFolder,
     Policies,
     ReadOutbox,
+    Redact,
 )
 
 log = structlog.get_logger(__name__)
@@ -57,6 +59,7 @@ class ChainCollector:
         head_commit: HeadCommit,
         policies: Policies,
         limits: ChainLimits,
+        redact: Redact,
     ) -> None:
         self._chains = chains
         self._read_outbox = read_outbox
@@ -65,18 +68,20 @@ class ChainCollector:
         self._head_commit = head_commit
         self._policies = policies
         self._limits = limits
+        self._redact = redact
 
     def collect(self, run_id: int, box: str, *, patient: bool) -> Harvest:
         """What the run's requests come to; asking again gives the same runs.
 
-        Raises DatabaseUnavailable, and EngineUnavailable if `patient`. Any other fault is a refusal of them all.
+        Raises DatabaseUnavailable, and EngineUnavailable and GatewayUnavailable if `patient`. Any other fault is a
+        refusal of them all.
         """
         try:
             return self._collect(run_id, box)
         except DatabaseUnavailable:
             raise
         except Exception as error:
-            if patient and isinstance(error, EngineUnavailable):
+            if patient and isinstance(error, EngineUnavailable | GatewayUnavailable):
                 raise
             log.exception("chain_not_collected", run_id=run_id)
             return Harvest((Refusal(WHOLE_OUTBOX, COLLECT_ERROR),))
@@ -103,7 +108,7 @@ class ChainCollector:
         if parent.kind != "local" or parent.folder is None:
             return Harvest(tuple(Refusal(letter.number, COLLECT_ERROR, "not-local") for letter in letters))
         depth = parent.depth + 1
-        judged = [read_request(letter, depth=depth, depth_max=self._limits.depth) for letter in letters]
+        judged = [self._judged(letter, depth) for letter in letters]
         wishes = [each for each in judged if isinstance(each, Wish)]
         if not wishes:
             return Harvest(tuple(each for each in judged if isinstance(each, Refusal)))
@@ -114,6 +119,11 @@ class ChainCollector:
             self._grown(each, parent, skills, event) if isinstance(each, Wish) else each for each in judged
         )
         return Harvest(tuple(answers), self._caps())
+
+    def _judged(self, letter: Letter, depth: int) -> Wish | Refusal:
+        """Its task is kept as a payload, so what it holds of our secrets is masked first."""
+        judged = read_request(letter, depth=depth, depth_max=self._limits.depth)
+        return replace(judged, task=self._redact(judged.task)) if isinstance(judged, Wish) else judged
 
     def _skills(
         self, parent: ChainParent, folder: LocalFolder, wishes: Sequence[Wish]

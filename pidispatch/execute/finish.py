@@ -8,15 +8,28 @@ from typing import Any
 import structlog
 
 from pidispatch.domain.chaintree import Harvest
-from pidispatch.domain.exitline import TAIL_LIMIT, ExitLine, parse_exit
+from pidispatch.domain.exitline import POLICY_LABELS, TAIL_LIMIT, ExitLine, parse_exit
 from pidispatch.domain.outcome import MAX_SILENT, REPORT_CAPABILITY, Again, End, Evidence, judge
 from pidispatch.domain.reconcile import GATEWAY_PATIENCE, preparer_fell_silent
 from pidispatch.domain.run import AttemptFacts, BoxEnd, Claim, Occupant, Outcome, State
 from pidispatch.domain.sandbox import explain_start_failure
+from pidispatch.domain.session import KeptSession, NotKept
 from pidispatch.errors import GatewayUnavailable, StaleEpoch
 from pidispatch.execute.chain import ChainCollector
 from pidispatch.execute.cleanup import Cleanup
-from pidispatch.ports import Boxes, BoxState, BoxWatch, Doors, Endings, Notes, Occupants, Reports, Runs
+from pidispatch.execute.sessions import SessionKeeper
+from pidispatch.ports import (
+    Boxes,
+    BoxState,
+    BoxWatch,
+    Doors,
+    Endings,
+    Notes,
+    Occupants,
+    Redact,
+    Reports,
+    Runs,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -50,6 +63,8 @@ class Finisher:
         watch: BoxWatch,
         doors: Doors,
         chains: ChainCollector,
+        redact: Redact,
+        sessions: SessionKeeper,
         cleanup: Cleanup,
         notes: Notes,
         clock: Callable[[], datetime],
@@ -63,6 +78,8 @@ class Finisher:
         self._watch = watch
         self._doors = doors
         self._chains = chains
+        self._redact = redact
+        self._sessions = sessions
         self._cleanup = cleanup
         self._notes = notes
         self._clock = clock
@@ -102,7 +119,9 @@ class Finisher:
                 evidence = replace(evidence, worker_silent=True)
             verdict = judge(evidence)
             harvest = self._harvest(run, facts, verdict)
-            written = self._write(claim, verdict, _box_end(box), harvest)
+            labels = {} if box is None else box.labels
+            session = self._sessions.collect(verdict, facts.container_name, labels)
+            written = self._write(claim, verdict, _box_end(box), harvest, session)
         if written:
             log.info("attempt_over", run=run.public_id, attempt=run.attempt, **asdict(verdict))
             children = self._chains.tell(run.run_id, run.public_id, harvest)
@@ -123,10 +142,17 @@ class Finisher:
         patient = run.state is not State.FINISHING or self._clock() - run.state_since < CHAIN_PATIENCE
         return self._chains.collect(run.run_id, facts.container_name, patient=patient)
 
-    def _write(self, claim: Claim, verdict: End | Again, box: BoxEnd, harvest: Harvest | None) -> bool:
+    def _write(
+        self,
+        claim: Claim,
+        verdict: End | Again,
+        box: BoxEnd,
+        harvest: Harvest | None,
+        session: KeptSession | NotKept | None,
+    ) -> bool:
         match verdict:
             case End():
-                return self._endings.end(claim, verdict, box, harvest=harvest)
+                return self._endings.end(claim, verdict, box, harvest=harvest, session=session)
             case Again():
                 return self._endings.again(claim, verdict, box)
 
@@ -144,8 +170,17 @@ class Finisher:
     def _keep_exit_line(self, claim: Claim, line: ExitLine | None) -> None:
         """The line on stdout is telemetry: kept where no signed report is, never believed."""
         if line is not None:
-            said: dict[str, Any] = {"code": line.code, "reason": line.reason, "turns": line.turns}
+            said: dict[str, Any] = {"code": line.code, "reason": self._safe(line.reason), "turns": line.turns}
             self._reports.keep_report(claim.run_id, claim.attempt, said, verified=False)
+
+    def _safe(self, word: str | None) -> str | None:
+        """A word of the box's own making may be a secret; without the gateway only what we know is kept."""
+        if word is None or word in POLICY_LABELS:
+            return word
+        try:
+            return self._redact(word.encode()).decode(errors="replace")
+        except GatewayUnavailable:
+            return None
 
 
 def _is_over(run: Occupant, box: BoxState | None, *, take_back: bool) -> bool:
@@ -175,6 +210,7 @@ def _evidence(
         report_reason=facts.report_reason,
         silent_before=facts.silent_attempts + finishers_lost,
         start_problem=None if facts.got_go else start_problem,
+        refused=facts.refused,
     )
 
 

@@ -1,6 +1,7 @@
 """Launch: prepare an admitted run and start its box."""
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import structlog
@@ -20,15 +21,19 @@ from pidispatch.domain.sandbox import (
     LABEL_RUN,
     OUTBOX_DIR,
     ROLE_JOB,
+    SESSION_DIR,
+    SESSION_FILE,
     WORKSPACE_DIR,
     BoxSpec,
     Mount,
     box_name,
 )
+from pidispatch.domain.session import Staged
 from pidispatch.errors import BoxFault, FolderRefused, ImageMissing, NameTaken, StaleEpoch, Unavailable
 from pidispatch.execute.cleanup import Cleanup
 from pidispatch.execute.hands import Hands
 from pidispatch.execute.inputs import job_files
+from pidispatch.execute.sessions import SessionKeeper
 from pidispatch.ports import (
     Boxes,
     Doors,
@@ -72,9 +77,11 @@ class Launcher:
         files: HostFiles,
         open_folder: OpenFolder,
         head_commit: HeadCommit,
+        sessions: SessionKeeper,
         cleanup: Cleanup,
         limits: BoxLimits,
         hands: Hands,
+        forwarded: Mapping[str, str] | None = None,
     ) -> None:
         self._host = host
         self._installation = installation
@@ -85,9 +92,11 @@ class Launcher:
         self._files = files
         self._open_folder = open_folder
         self._head_commit = head_commit
+        self._sessions = sessions
         self._cleanup = cleanup
         self._limits = limits
         self._hands = hands
+        self._forwarded = forwarded or {}
 
     def start(self, admitted: Claim) -> None:
         """Prepare and start. A run that somebody else took over meanwhile is left alone."""
@@ -103,11 +112,16 @@ class Launcher:
             job = self._runs.preparing(claim)
             claim = job.claim
             laps.lap("preparing")
-            spec = self._prepare(job, name, laps)
+            session = self._sessions.staged(job)
+            spec = self._prepare(job, name, session, laps)
             container = self._boxes.create(spec)
             laps.lap("create")
             claim = self._runs.boxed(
-                claim, container_id=container, name=name, commit_before=self._head_commit(_folder_of(spec))
+                claim,
+                container_id=container,
+                name=name,
+                commit_before=self._head_commit(_folder_of(spec)),
+                session=session,
             )
             laps.lap("boxed")
             self._boxes.start(container)
@@ -130,8 +144,8 @@ class Launcher:
             log.warning("cannot_start_now", run=claim.public_id, problem=str(error))
             self._give_up(claim, name, container, _later(error, claim.attempt))
 
-    def _prepare(self, job: Job, name: str, laps: Laps) -> BoxSpec:
-        provider = self._doors.provider(job.provider)
+    def _prepare(self, job: Job, name: str, session: Staged, laps: Laps) -> BoxSpec:
+        provider = self._doors.provider(job.provider, job.model)
         laps.lap("provider")
         if provider is None:
             raise BoxFault(f"the gateway no longer knows the provider {job.provider}")
@@ -139,7 +153,8 @@ class Launcher:
         laps.lap("folder")
         gate = self._doors.open(job.claim.run_id)
         laps.lap("door")
-        paths = self._files.prepare(name, job_files(job, provider), uid=folder.uid, gid=folder.gid)
+        files = job_files(job, provider, session, self._forwarded)
+        paths = self._files.prepare(name, files, uid=folder.uid, gid=folder.gid, session=session.content)
         laps.lap("files")
         return self._spec(job, name, folder, gate, paths)
 
@@ -160,6 +175,7 @@ class Launcher:
                 Mount(paths.job, JOB_DIR, read_only=True),
                 Mount(folder.path, WORKSPACE_DIR, read_only=False),
                 Mount(paths.outbox, OUTBOX_DIR, read_only=False),
+                Mount(paths.session, SESSION_DIR, read_only=False),
                 Mount(gate, GATE_DIR, read_only=True),
                 Mount(f"{paths.job}/agent/models.json", f"{AGENT_DIR}/models.json", read_only=True),
                 Mount(f"{paths.job}/agent/settings.json", f"{AGENT_DIR}/settings.json", read_only=True),
@@ -177,6 +193,7 @@ class Launcher:
             "PI_MAX_TOKENS": None if job.max_tokens is None else str(job.max_tokens),
             "PI_JOB_ID": name,
             "PI_FLOW": job.flow,
+            "PI_SESSION_FILE": SESSION_FILE,
             "PI_OFFLINE": "1",
             "PI_TELEMETRY": "0",
             "PI_SKIP_VERSION_CHECK": "1",

@@ -3,6 +3,7 @@
 import http.client
 import json
 import socket
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,9 @@ from pidispatch.ports import ProviderFacts
 
 QUICK_SECONDS = 10.0
 CLOSE_SECONDS = 40.0
+REDACT_SECONDS = 60.0
 _MOST_ANSWER = 64 * 1024
+_PART = 1024 * 1024
 
 
 class _UnixConnection(http.client.HTTPConnection):
@@ -58,12 +61,40 @@ class ControlDoors:
                 f"its answer about {name} is not one: {_reason(status, answer)}"
             ) from error
 
+    def busy_providers(self, *, seconds: float = QUICK_SECONDS) -> dict[str, datetime]:
+        """The providers whose calls are held back now, and until when. Raises GatewayUnavailable."""
+        status, answer = self._ask("GET", "/providers", seconds=seconds)
+        found = answer.get("busy")
+        if status == 404:  # a gateway of an earlier version
+            return {}
+        if status != 200 or not isinstance(found, dict):
+            raise GatewayUnavailable(f"it does not say who is busy: {_reason(status, answer)}")
+        try:
+            return {str(name): datetime.fromisoformat(str(until)) for name, until in found.items()}
+        except ValueError as error:
+            raise GatewayUnavailable("its answer about busy providers is not one") from error
+
     def remove(self, run_id: int) -> None:
         status, answer = self._ask("DELETE", f"/runs/{run_id}/directory", seconds=CLOSE_SECONDS)
         if status != 204:
             raise GatewayUnavailable(
                 f"the directory of run {run_id} is not removed: {_reason(status, answer)}"
             )
+
+    def redact(self, data: bytes) -> bytes:
+        """The same with every secret masked that the gateway knows; line by line where it is long.
+
+        Raises GatewayUnavailable.
+        """
+        return b"".join(self._redacted(part) for part in _parts(data))
+
+    def _redacted(self, part: bytes) -> bytes:
+        status, body = self._exchange(
+            "POST", "/redact", part, seconds=REDACT_SECONDS, most=2 * len(part) + _MOST_ANSWER
+        )
+        if status != 200:
+            raise GatewayUnavailable(f"it masked nothing: {_reason(status, _object(body))}")
+        return body
 
     def ready(self, *, seconds: float = QUICK_SECONDS) -> bool:
         """Whether a gateway answers here, in this time, and has opened all doors."""
@@ -74,16 +105,34 @@ class ControlDoors:
         return status == 200 and answer.get("ready") is True
 
     def _ask(self, method: str, path: str, *, seconds: float = QUICK_SECONDS) -> tuple[int, dict[str, Any]]:
+        status, body = self._exchange(method, path, None, seconds=seconds, most=_MOST_ANSWER)
+        return status, _object(body)
+
+    def _exchange(
+        self, method: str, path: str, content: bytes | None, *, seconds: float, most: int
+    ) -> tuple[int, bytes]:
         connection = _UnixConnection(self._control, seconds)
         try:
-            connection.request(method, path, headers={"connection": "close"})
+            connection.request(method, path, content, headers={"connection": "close"})
             response = connection.getresponse()
-            body = response.read(_MOST_ANSWER)
+            body = response.read(most)
         except (OSError, http.client.HTTPException) as error:
             raise GatewayUnavailable(f"{self._control}: {error or type(error).__name__}") from error
         finally:
             connection.close()
-        return response.status, _object(body)
+        return response.status, body
+
+
+def _parts(data: bytes) -> Iterator[bytes]:
+    """Whole lines, about a mebibyte of them at a time; a longer line is a part of its own."""
+    part = bytearray()
+    for line in data.splitlines(keepends=True):
+        if part and len(part) + len(line) > _PART:
+            yield bytes(part)
+            part.clear()
+        part += line
+    if part:
+        yield bytes(part)
 
 
 def _facts(answer: dict[str, Any]) -> ProviderFacts:
@@ -98,11 +147,23 @@ def _facts(answer: dict[str, Any]) -> ProviderFacts:
         busy_until=None if busy is None else datetime.fromisoformat(str(busy)),
         context_window=_whole(answer.get("context_window")),
         max_tokens=_whole(answer.get("max_tokens")),
+        reasoning=_flag(answer.get("reasoning")),
+        model_listed=answer.get("model_listed") is True,
+        lacks=_word(answer.get("lacks")),
+        key_source=_word(answer.get("key_source")),
     )
 
 
 def _whole(value: object) -> int | None:
     return value if isinstance(value, int) else None
+
+
+def _flag(value: object) -> bool | None:
+    return value if isinstance(value, bool) else None
+
+
+def _word(value: object) -> str | None:
+    return value if isinstance(value, str) else None
 
 
 def _object(body: bytes) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from urllib.parse import parse_qs
 
+from pidispatch.domain.redaction import MOST_TEXT, Redactor
 from pidispatch.errors import DatabaseUnavailable
 from pidispatch.gateway.doors import Doors
 from pidispatch.gateway.http1 import Head, Wire, problem
@@ -25,8 +26,11 @@ def _is_ours(uid: int) -> bool:
 class Control:
     """The control socket. It answers before the gateway is ready, and says so; doors open only after."""
 
-    def __init__(self, run_dir: Path, *, doors: Doors, knowledge: Knowledge, boot: datetime) -> None:
+    def __init__(
+        self, run_dir: Path, *, doors: Doors, knowledge: Knowledge, redactor: Redactor, boot: datetime
+    ) -> None:
         self._doors, self._knowledge, self._boot = doors, knowledge, boot
+        self._redactor = redactor
         self.ready = False
         self._listener = Listener(run_dir / NAME, 0o600, self._serve, admits=_is_ours)
 
@@ -36,6 +40,9 @@ class Control:
         self._listener.hang_up()
 
     def _serve(self, wire: Wire, head: Head) -> None:
+        if (head.method, head.path) == ("POST", "/redact"):
+            self._redact(wire, head)
+            return
         wire.read_body(head, 64 * 1024)
         try:
             self._route(wire, head)
@@ -48,12 +55,22 @@ class Control:
         if (head.method, head.path) == ("GET", "/healthz"):
             health = {"ready": self.ready, "pid": os.getpid(), "boot": self._boot.isoformat()}
             wire.answer(200 if self.ready else 503, health)
+        elif (head.method, head.path) == ("GET", "/providers"):
+            busy = {name: until.isoformat() for name, until in self._knowledge.busy().items()}
+            wire.answer(200, {"busy": busy})
         elif head.method == "GET" and (named := _PROVIDER.fullmatch(head.path)):
             self._provider(wire, named[1], head.query)
         elif run := _RUN.fullmatch(head.path):
             self._run(wire, head.method, int(run[1]), directory=run[2] is not None)
         else:
             wire.answer(404, problem("not_found", "there is nothing at this path"))
+
+    def _redact(self, wire: Wire, head: Head) -> None:
+        """Whoever keeps something of a run asks here, since no other process knows the providers' keys."""
+        masked = self._redactor.data(wire.read_body(head, MOST_TEXT))
+        fields = (("content-type", "application/octet-stream"), ("content-length", str(len(masked))))
+        wire.start(200, fields)
+        wire.write(masked)
 
     def _provider(self, wire: Wire, name: str, query: str) -> None:
         model = parse_qs(query).get("model", [None])[0]

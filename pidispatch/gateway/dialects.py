@@ -113,10 +113,6 @@ DIALECTS: Mapping[str, Dialect] = {
         ),
         only={
             "service_tier": _TIERS,
-            "background": (None, False),
-            "previous_response_id": (None,),
-            "conversation": (None,),
-            "prompt": (None,),
             "context_management": _NOTHING,
             "modalities": (None, ["text"]),
         },

@@ -8,15 +8,18 @@ from pathlib import Path
 
 import structlog
 
+from pidispatch.domain.redaction import Redactor
 from pidispatch.errors import DatabaseUnavailable
 from pidispatch.gateway.http1 import MOST_BODY, Head, Refused, Wire, problem
 from pidispatch.gateway.keys import attempt_key, is_signed
+from pidispatch.gateway.landing import BudgetWatch, asked, document
 from pidispatch.gateway.metering import load_object
 from pidispatch.gateway.providers import WIRE_PATHS, Providers
 from pidispatch.gateway.proxy import Lines, Proxy
 from pidispatch.gateway.reports import MOST_REPORT, read_report
 from pidispatch.gateway.sockets import Listener
-from pidispatch.ports import Ticket, Tickets
+from pidispatch.gateway.tunnel import Egress
+from pidispatch.ports import Budget, Ticket, Tickets
 
 MOST_BODIES = 2 * MOST_BODY
 MOST_UNSIGNED = 16
@@ -36,11 +39,16 @@ class Door:
         tickets: Tickets,
         providers: Providers,
         proxy: Proxy,
+        redactor: Redactor,
+        egress: Egress,
         secret: bytes,
+        budget: Callable[[int], Budget | None],
     ) -> None:
         self._ticket, self._tickets, self._providers, self._proxy = ticket, tickets, providers, proxy
-        self._secret = secret
+        self._redactor, self._secret = redactor, secret
+        self._watch = BudgetWatch(lambda: budget(ticket.run_id))
         self._lines = Lines()
+        self._tunnels = egress.door(ticket)
         self._lock = threading.Lock()
         self._bodies = 0
         self._unsigned = 0
@@ -57,17 +65,32 @@ class Door:
         return self._ticket
 
     def stop_accepting(self) -> None:
+        self._watch.close()
         self._listener.stop_accepting()
+        self._tunnels.rest()
+
+    def settled(self) -> None:
+        """A call of this run was settled."""
+        self._watch.settled()
 
     def drain(self, seconds: float) -> bool:
         return self._listener.wait_quiet(seconds)
 
     def cut(self) -> None:
-        """Abort every call upstream, then every connection."""
+        """Abort every call upstream and every tunnel, then every connection."""
         self._lines.cut()
+        self._tunnels.cut()
         self._listener.hang_up()
 
+    def cut_calls(self) -> int:
+        """Abort every call that is under way, and nothing else; returns how many."""
+        return self._lines.cut_open()
+
     def _serve(self, wire: Wire, head: Head) -> None:
+        if not head.path.startswith("/"):
+            with self._room(head):
+                self._tunnels.serve(wire, head)
+            return
         route = self._routes.get((head.method, head.path))
         if route is None:
             wire.read_body(head, MOST_REPORT)
@@ -115,7 +138,8 @@ class Door:
             wire.answer(429, problem("rate_limit_error", "pidispatch: too many unsigned reports"))
             return
         try:
-            self._tickets.keep_report(ticket.run_id, ticket.attempt, report, verified=verified)
+            kept = self._redactor.json(report)
+            self._tickets.keep_report(ticket.run_id, ticket.attempt, kept, verified=verified)
         except DatabaseUnavailable:
             wire.answer(503, problem("overloaded_error", "pidispatch: the database does not answer"))
             return
@@ -129,7 +153,16 @@ class Door:
 
     def _budget(self, wire: Wire, head: Head) -> None:
         wire.read_body(head, MOST_REPORT)
-        wire.answer(200, {"v": 1})
+        wait, told = asked(head.query)
+        try:
+            budget = self._watch.ask(wait=wait, told=told)
+        except DatabaseUnavailable:
+            wire.answer(503, problem("overloaded_error", "pidispatch: the database does not answer"))
+            return
+        if budget is None:
+            wire.answer(404, problem("not_found", "pidispatch: there is no such run"))
+            return
+        wire.answer(200, document(budget))
 
     def _call(self, wire: Wire, head: Head) -> None:
         with self._room(head):

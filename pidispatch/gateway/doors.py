@@ -1,17 +1,20 @@
 """Open, close and remove the doors of this host's runs."""
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import structlog
 
+from pidispatch.domain.redaction import Redactor
 from pidispatch.gateway.bounding import Bounds
 from pidispatch.gateway.door import Door
 from pidispatch.gateway.providers import Providers
 from pidispatch.gateway.proxy import Proxy
 from pidispatch.gateway.settling import Settler
 from pidispatch.gateway.sockets import check_length, own_directory
-from pidispatch.ports import Ticket, Tickets
+from pidispatch.gateway.tunnel import Egress
+from pidispatch.ports import Budget, Ticket, Tickets
 
 DRAIN_SECONDS = 5.0
 SETTLE_SECONDS = 10.0
@@ -35,17 +38,24 @@ class Doors:
         proxy: Proxy,
         settler: Settler,
         bounds: Bounds,
+        redactor: Redactor,
+        egress: Egress,
         secret: bytes,
+        budget: Callable[[int], Budget | None],
         drain_seconds: float = DRAIN_SECONDS,
     ) -> None:
         self._root = run_dir / "g"
         self._tickets, self._providers, self._proxy = tickets, providers, proxy
         self._settler, self._secret, self._drain_seconds = settler, secret, drain_seconds
         self._bounds = bounds
+        self._redactor = redactor
+        self._budget = budget
+        self._egress = egress
         self._lock = threading.Lock()
         self._doors: dict[int, Door] = {}
         check_length(self._root / str(_LONGEST_RUN_ID) / "s")
         own_directory(self._root, 0o700)
+        settler.tell(self._settled)
 
     def open(self, run_id: int) -> Path | None:
         """Listen for the run's current attempt; None when it holds no slot. Raises DatabaseUnavailable."""
@@ -69,7 +79,10 @@ class Doors:
                 tickets=self._tickets,
                 providers=self._providers,
                 proxy=self._proxy,
+                redactor=self._redactor,
+                egress=self._egress,
                 secret=self._secret,
+                budget=self._budget,
             )
         log.info("gateway.door_open", run=ticket.public_id, attempt=ticket.attempt)
         return directory
@@ -84,8 +97,22 @@ class Doors:
                 if self._doors.get(run_id) is door:
                     del self._doors[run_id]
             self._bounds.forget(run_id)
+            self._egress.flush(run_id)
             log.info("gateway.door_closed", run=door.ticket.public_id)
         return self._settler.wait(run_id, SETTLE_SECONDS)
+
+    def _settled(self, run_id: int) -> None:
+        with self._lock:
+            door = self._doors.get(run_id)
+        if door is not None:
+            door.settled()
+
+    def cut_calls(self, run_id: int) -> None:
+        """Abort the run's model calls that are under way; its door stays open. Idempotent."""
+        with self._lock:
+            door = self._doors.get(run_id)
+        if door is not None and (cut := door.cut_calls()):
+            log.info("gateway.calls_cut", run=door.ticket.public_id, calls=cut)
 
     def _end(self, door: Door) -> None:
         door.stop_accepting()

@@ -23,7 +23,9 @@ MOST_MODEL = 200
 MOST_NAME = 200
 
 _MODEL = re.compile(rf"[\x21-\x7e]{{1,{MOST_MODEL}}}")
-_ALWAYS = frozenset({"model", "stream", "stream_options"})
+# What makes a provider work on after it has answered, or on what does not stand in the request: neither can be counted.
+_ELSEWHERE = ("background", "previous_response_id", "conversation", "prompt", "thread")
+_ALWAYS = frozenset({"model", "stream", "stream_options", *_ELSEWHERE})
 
 Edit = tuple[int, int, bytes]
 
@@ -50,6 +52,12 @@ def read_envelope(body: bytes, api: str) -> Envelope:
     stream = value(body, spans.get("stream"), 16)
     if stream not in (True, False, None):
         raise NotARequest("stream is neither true nor false")
+    for name in _ELSEWHERE:
+        span = spans.get(name)
+        if span is not None and body[span[0] : span[1]] not in (b"null", b"false"):
+            raise NotARequest(
+                f"{name} is not allowed: the whole request must stand in its body, and be answered"
+            )
     return Envelope(model, stream is True, spans, strange)
 
 

@@ -19,7 +19,9 @@ BODY_SECONDS = 120.0
 WRITE_SECONDS = 300.0
 LINGER_SECONDS = 3.0
 
-_REQUEST_LINE = re.compile(rb"([A-Z]{1,16}) (/[\x21-\x7e]{0,8191}) HTTP/1\.1")
+_REQUEST_LINE = re.compile(rb"([A-Z]{1,16}) ((?:/|http://)[\x21-\x7e]{0,8191}) HTTP/1\.1")
+# Python's own client, and so pip, still asks for tunnels in HTTP/1.0.
+_CONNECT_LINE = re.compile(rb"(CONNECT) ([0-9A-Za-z_.:\[\]-]{1,300}) HTTP/1\.[01]")
 _FIELD = re.compile(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]{1,256}):[ \t]*([\x09\x20-\x7e\x80-\xff]*?)[ \t]*")
 _SIZE_LINE = re.compile(rb"([0-9A-Fa-f]{1,8})[ \t]*(?:;.*)?")
 
@@ -40,7 +42,11 @@ class Refused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The request line and fields; names in lower case, latin-1 text. `length` is None for a chunked body."""
+    """The request line and fields; names in lower case, latin-1 text. `length` is None for a chunked body.
+
+    `path` is the whole target where that is no path: `host:port` of a CONNECT, or `http://host/path` asked of a proxy.
+    So neither can be taken for a path of ours.
+    """
 
     method: str
     path: str
@@ -56,7 +62,7 @@ class Head:
 def parse_head(raw: bytes) -> Head:
     """Read everything before the empty line. Raises Refused."""
     first, *rest = raw.split(b"\r\n")
-    line = _REQUEST_LINE.fullmatch(first)
+    line = (_CONNECT_LINE if first.startswith(b"CONNECT ") else _REQUEST_LINE).fullmatch(first)
     if line is None:
         raise Refused(400, "the request line is not an HTTP/1.1 one with a path")
     if len(rest) > MOST_FIELDS:
@@ -65,7 +71,10 @@ def parse_head(raw: bytes) -> Head:
     path, _, query = line[2].decode("ascii").partition("?")
     connection = ",".join(value for name, value in fields if name == "connection").lower()
     closes = "close" in (word.strip() for word in connection.split(","))
-    return Head(line[1].decode("ascii"), path, query, fields, _length(fields), not closes)
+    length = _length(fields)
+    if line[1] == b"CONNECT" and length != 0:
+        raise Refused(400, "a CONNECT has no body")
+    return Head(line[1].decode("ascii"), path, query, fields, length, not closes)
 
 
 def _field(raw: bytes) -> tuple[str, str]:
@@ -126,6 +135,10 @@ class Wire:
         if head.length is None:
             return self._read_chunks(most, deadline)
         return self._take(head.length, deadline)
+
+    def take_rest(self) -> bytes:
+        """What came behind the request: where a tunnel begins, its first bytes."""
+        return self._take(len(self._pending), 0)
 
     def _read_chunks(self, most: int, deadline: float) -> bytes:
         body = bytearray()

@@ -1,6 +1,8 @@
 """Tell the worker what this gateway knows of a provider, and of one of its models."""
 
+from collections.abc import Mapping
 from dataclasses import replace
+from datetime import datetime
 
 from pidispatch.domain.rates import Rating
 from pidispatch.gateway.pressure import Pressure
@@ -10,13 +12,16 @@ from pidispatch.ports import ProviderFacts
 
 
 class Knowledge:
-    """Answers `ports.Doors.provider` on this side of the control socket."""
+    """Answers what `ports.Doors` asks of providers on this side of the control socket."""
 
     def __init__(self, providers: Providers, prices: Prices, pressure: Pressure) -> None:
         self._providers, self._prices, self._pressure = providers, prices, pressure
 
+    def busy(self) -> Mapping[str, datetime]:
+        return self._pressure.busy()
+
     def facts(self, name: str, model: str | None) -> ProviderFacts | None:
-        facts = self._providers.facts(name)
+        facts = self._providers.facts(name, model)
         if facts is None:
             return None
         price = None if model is None else self._prices.find(name, model)

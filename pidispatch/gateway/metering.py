@@ -5,17 +5,17 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from pidispatch.domain.wireapis import ANTHROPIC, OPENAI, RESPONSES
 from pidispatch.gateway.sse import EventData
 from pidispatch.gateway.usage import Tally, estimated, read_anthropic, read_openai
+from pidispatch.gateway.usage_responses import read_responses
 from pidispatch.ports import CallEnd
 
-OPENAI = "openai-completions"
-ANTHROPIC = "anthropic-messages"
 MOST_DOCUMENT = 10 * 1024 * 1024
 # Tokens a second, as a model on the fastest machines makes them.
 FASTEST = 1_000
 
-_READERS = {OPENAI: read_openai, ANTHROPIC: read_anthropic}
+_READERS = {OPENAI: read_openai, ANTHROPIC: read_anthropic, RESPONSES: read_responses}
 
 
 class Meter:
@@ -43,8 +43,11 @@ class Meter:
         self._document: list[bytes] = []
 
     def bound(self, *, tokens_in: int, tokens_out: int) -> None:
-        """The request goes out now, and uses at most this much: what is estimated stays below."""
+        """The call uses at most this much: what is estimated stays below."""
         self._most_in, self._most_out = tokens_in, tokens_out
+
+    def sending(self) -> None:
+        """The request goes out now, perhaps once more."""
         self._sent_at, self._heard_at = self._clock(), None
 
     def begin(self, status: int, content_type: str | None, *, asked_stream: bool) -> None:

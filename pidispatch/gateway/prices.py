@@ -1,7 +1,11 @@
 """Find what a model costs."""
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Protocol
 
+from pidispatch.domain.files.pricefigures import Like
+from pidispatch.domain.files.prices import PriceFile
 from pidispatch.domain.rates import Price
 
 
@@ -21,3 +25,17 @@ class NoPrices:
 
 
 NO_PRICES = NoPrices()
+
+
+class FilePrices:
+    """The operator's word, where there is one, else `beneath`. `current` is the file as it is now."""
+
+    def __init__(self, current: Callable[[], PriceFile], beneath: Prices) -> None:
+        self._current, self._beneath = current, beneath
+
+    def find(self, provider: str, model: str) -> Price | None:
+        said = self._current().find(provider, model)
+        if not isinstance(said, Like):
+            return said or self._beneath.find(provider, model)
+        like = self._beneath.find(said.provider, said.model)
+        return None if like is None else replace(like, version=f"{said.version}, {like.version}")

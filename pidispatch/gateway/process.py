@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import structlog
 
+from pidispatch.domain.redaction import Redactor
 from pidispatch.errors import ConfigurationRefused, DatabaseUnavailable
 from pidispatch.gateway.bounding import Bounds
 from pidispatch.gateway.control import NAME, Control
@@ -26,7 +27,9 @@ from pidispatch.gateway.providers import Providers
 from pidispatch.gateway.proxy import HOLD_SECONDS, Proxy
 from pidispatch.gateway.settling import Settler
 from pidispatch.gateway.sockets import check_length, shared_directory
-from pidispatch.ports import CallLedger, Clock, Tickets
+from pidispatch.gateway.stopping import NO_STOPS, Stopper
+from pidispatch.gateway.tunnel import Egress
+from pidispatch.ports import CallLedger, Clock, Stops, Tickets
 
 STOP_SECONDS = 30.0
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -55,6 +58,10 @@ class Gateway:
         ledger: CallLedger,
         providers: Providers,
         prices: Prices = NO_PRICES,
+        pressure: Pressure | None = None,
+        redactor: Redactor | None = None,
+        stops: Stops = NO_STOPS,
+        egress: Egress | None = None,
         clock: Clock = utc_now,
         hold_seconds: float = HOLD_SECONDS,
         drain_seconds: float = DRAIN_SECONDS,
@@ -72,15 +79,19 @@ class Gateway:
         self._lock = _lock(run_dir)
         secret = load_secret(secret_file)
         self._departures = Departures()
-        pressure = Pressure()
+        self._pressure = pressure or Pressure()
+        redactor = redactor or Redactor(providers.secrets())
         self._settler = Settler(ledger)
         bounds = Bounds()
+        self._egress = egress or Egress()
         self._proxy = Proxy(
             ledger,
             self._settler,
             self._departures,
             bounds=bounds,
             prices=prices,
+            pressure=self._pressure,
+            redactor=redactor,
             hold_seconds=hold_seconds,
         )
         self._doors = Doors(
@@ -90,11 +101,19 @@ class Gateway:
             proxy=self._proxy,
             settler=self._settler,
             bounds=bounds,
+            redactor=redactor,
+            egress=self._egress,
             secret=secret,
+            budget=ledger.budget,
             drain_seconds=drain_seconds,
         )
+        self._stopper = Stopper(stops, self._doors, host)
         self._control = Control(
-            run_dir, doors=self._doors, knowledge=Knowledge(providers, prices, pressure), boot=self._boot
+            run_dir,
+            doors=self._doors,
+            knowledge=Knowledge(providers, prices, self._pressure),
+            redactor=redactor,
+            boot=self._boot,
         )
 
     def serve(self) -> None:
@@ -122,16 +141,20 @@ class Gateway:
             return
         for ticket in tickets:
             self._doors.listen(ticket)
+        self._stopper.start()
         self._control.ready = True
         log.info("gateway.ready", host=self._host, doors=len(tickets), assumed=assumed)
 
     def stop(self) -> None:
         """Take nothing new, drain streams, abort the rest, settle."""
         self._stopping.set()
+        self._stopper.close()
         self._control.ready = False
+        self._pressure.stop()
         self._doors.close_all(self._stop_seconds)
         if not self._settler.wait(None, 5.0):
             log.error("gateway.unsettled", host=self._host)
+        self._egress.close()
         self._control.close()
         self._departures.close()
         self._proxy.close()

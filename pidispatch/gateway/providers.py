@@ -1,17 +1,19 @@
-"""Know each provider: its wire API, where it answers, and how its key is put in."""
+"""Know how each provider is asked: its wire API, where it answers, and how its key is put in."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from ipaddress import ip_address
+from dataclasses import dataclass, field, replace
 from typing import Protocol
-from urllib.parse import urlsplit
 
+from pidispatch.domain.files.piauth import NO_KEY, Stored
+from pidispatch.domain.files.providers import KeyFrom, ModelFigures, ProviderEntry
+from pidispatch.domain.providers import KNOWN, URL_WANTED, Known, is_base_url, is_loopback, key_names
+from pidispatch.domain.wireapis import ANTHROPIC, OPENAI, RESPONSES, WIRE_APIS
 from pidispatch.errors import ConfigurationRefused
-from pidispatch.gateway.metering import ANTHROPIC, OPENAI
 from pidispatch.ports import ProviderFacts
 
-WIRE_PATHS = {"/v1/chat/completions": OPENAI, "/v1/messages": ANTHROPIC}
-_SUFFIXES = {OPENAI: "/chat/completions", ANTHROPIC: "/v1/messages"}
+WIRE_PATHS = {"/v1/chat/completions": OPENAI, "/v1/responses": RESPONSES, "/v1/messages": ANTHROPIC}
+_SUFFIXES = {OPENAI: "/chat/completions", RESPONSES: "/responses", ANTHROPIC: "/v1/messages"}
+FROM_PI = "pi's auth.json"
 
 
 class Secret(Protocol):
@@ -21,55 +23,22 @@ class Secret(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """One row of the table. `base` is written as pi's `baseUrl` is: with `/v1` for chat completions, without for messages.
-
-    `in_pi` says that pi's own entry of this name speaks `api`; where pi would speak another API (openai, xai,
-    mistral: responses, conversations) its models must be written out. `takes_options`: `stream_options` is allowed.
-    """
-
-    api: str
-    base: str
-    key_names: tuple[str, ...]
-    in_pi: bool = True
-    takes_options: bool = True
-
-
-# Names, addresses and key variables as in pi 1.6.0 (docs/providers.md and its model table).
-KNOWN: Mapping[str, Known] = {
-    "anthropic": Known(ANTHROPIC, "https://api.anthropic.com", ("ANTHROPIC_API_KEY",)),
-    "baseten": Known(OPENAI, "https://inference.baseten.co/v1", ("BASETEN_API_KEY",)),
-    "cerebras": Known(OPENAI, "https://api.cerebras.ai/v1", ("CEREBRAS_API_KEY",)),
-    "deepseek": Known(OPENAI, "https://api.deepseek.com", ("DEEPSEEK_API_KEY",)),
-    "groq": Known(OPENAI, "https://api.groq.com/openai/v1", ("GROQ_API_KEY",)),
-    "huggingface": Known(OPENAI, "https://router.huggingface.co/v1", ("HF_TOKEN",)),
-    "kimi-coding": Known(OPENAI, "https://api.kimi.com/coding/v1", ("KIMI_API_KEY",)),
-    "minimax": Known(ANTHROPIC, "https://api.minimax.io/anthropic", ("MINIMAX_API_KEY",)),
-    "mistral": Known(
-        OPENAI, "https://api.mistral.ai/v1", ("MISTRAL_API_KEY",), in_pi=False, takes_options=False
-    ),
-    "moonshotai": Known(OPENAI, "https://api.moonshot.ai/v1", ("MOONSHOT_API_KEY",)),
-    "nvidia": Known(OPENAI, "https://integrate.api.nvidia.com/v1", ("NVIDIA_API_KEY",)),
-    "openai": Known(OPENAI, "https://api.openai.com/v1", ("OPENAI_API_KEY",), in_pi=False),
-    "openrouter": Known(OPENAI, "https://openrouter.ai/api/v1", ("OPENROUTER_API_KEY",)),
-    "together": Known(OPENAI, "https://api.together.ai/v1", ("TOGETHER_API_KEY",)),
-    "xai": Known(OPENAI, "https://api.x.ai/v1", ("XAI_API_KEY",), in_pi=False),
-    "xiaomi": Known(OPENAI, "https://api.xiaomimimo.com/v1", ("XIAOMI_API_KEY",)),
-    "zai": Known(OPENAI, "https://api.z.ai/api/coding/paas/v4", ("ZAI_API_KEY",)),
-}
-
-
-@dataclass(frozen=True, slots=True)
 class Provider:
-    """One provider as this gateway may use it. The key shows in no repr."""
+    """One provider as this gateway may use it. The key shows in no repr. `slots`: calls at a time, None: any number.
+
+    `elsewhere`: models whose name begins so are reached by another wire API when pi's own entry is used.
+    """
 
     facts: ProviderFacts
     url: str
     takes_options: bool
     key: str | None = field(repr=False)
+    slots: int | None = None
+    models: Mapping[str, ModelFigures] = field(default_factory=dict)
+    elsewhere: tuple[str, ...] = ()
 
     def credentials(self) -> tuple[tuple[str, str], ...]:
-        """The header that carries the key; none for a provider on this machine that needs no key."""
+        """The header that carries the key; none for a provider that needs no key."""
         if self.key is None:
             return ()
         if self.facts.api == ANTHROPIC:
@@ -77,17 +46,12 @@ class Provider:
         return (("authorization", f"Bearer {self.key}"),)
 
 
-def key_names(name: str) -> tuple[str, ...]:
-    """The environment names that may hold this provider's key, in order."""
-    known = KNOWN.get(name)
-    return known.key_names if known else (f"{name.upper().replace('-', '_')}_API_KEY",)
-
-
 class Providers:
     """The providers of this installation.
 
     `keys` maps environment names (ANTHROPIC_API_KEY) to values; empty ones count as unset. `upstreams` replaces
     a provider's base URL or makes a new provider; `apis` names the wire API of a new one (default: chat completions).
+    `entries` is what the providers file says and `stored` what pi has stored, both by provider.
     Raises ConfigurationRefused.
     """
 
@@ -97,59 +61,134 @@ class Providers:
         keys: Mapping[str, str | Secret],
         upstreams: Mapping[str, str] | None = None,
         apis: Mapping[str, str] | None = None,
+        entries: Mapping[str, ProviderEntry] | None = None,
+        stored: Mapping[str, Stored] | None = None,
     ) -> None:
-        upstreams, apis = upstreams or {}, apis or {}
-        problems = [f"provider {name}: {fault}" for name, url in upstreams.items() if (fault := _fault(url))]
-        problems += [
-            f"provider {name}: unknown wire API {api}" for name, api in apis.items() if api not in _SUFFIXES
-        ]
+        upstreams, apis, entries = upstreams or {}, apis or {}, entries or {}
+        problems = _faults(upstreams, apis, entries)
         if problems:
             raise ConfigurationRefused(problems)
-        plain = {name: _plain(value) for name, value in keys.items()}
-        names = sorted({*KNOWN, *upstreams})
-        self._all = {name: _provider(name, plain, upstreams.get(name), apis.get(name)) for name in names}
+        purse = _Purse({name: _plain(value) for name, value in keys.items()}, stored or {})
+        merged = {
+            name: _merged(entries.get(name), upstreams.get(name), apis.get(name))
+            for name in sorted({*KNOWN, *upstreams, *entries})
+        }
+        self._all = {name: _provider(name, entry, purse) for name, entry in merged.items()}
 
     def find(self, name: str) -> Provider | None:
         return self._all.get(name)
 
-    def facts(self, name: str) -> ProviderFacts | None:
+    def secrets(self) -> frozenset[str]:
+        """Every key, for whoever must hide them."""
+        return frozenset(provider.key for provider in self._all.values() if provider.key is not None)
+
+    def facts(self, name: str, model: str | None = None) -> ProviderFacts | None:
+        """With a model, its figures as well, and whether pi knows how to reach that one."""
         provider = self._all.get(name)
-        return provider.facts if provider else None
+        if provider is None or model is None:
+            return provider.facts if provider else None
+        figures = provider.models.get(model, ModelFigures())
+        return replace(
+            provider.facts,
+            known_to_pi=provider.facts.known_to_pi and not model.startswith(provider.elsewhere),
+            model_listed=model in provider.models,
+            context_window=figures.context_window,
+            max_tokens=figures.max_tokens,
+            reasoning=figures.reasoning,
+        )
 
 
-def _provider(name: str, keys: Mapping[str, str], override: str | None, api: str | None) -> Provider:
+@dataclass(frozen=True, slots=True)
+class _Credential:
+    """A key, or that none is needed (`source` None), or the word for what is missing. `source` is for people."""
+
+    key: str | None = field(default=None, repr=False)
+    source: str | None = None
+    lacks: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Purse:
+    """Every key this process was given."""
+
+    keys: Mapping[str, str] = field(repr=False)
+    stored: Mapping[str, Stored]
+
+    def find(self, name: str, entry: ProviderEntry) -> _Credential:
+        """As the file says; without its word the environment comes first, then pi."""
+        if entry.key == KeyFrom():
+            return _Credential()
+        if entry.key is not None and entry.key.env is not None:
+            return self._from_environment((entry.key.env,))
+        if entry.key is not None:
+            return self._from_pi(name)
+        found = self._from_environment(key_names(name))
+        found = found if found.lacks is None else self._from_pi(name)
+        if found.lacks is not None and entry.base_url is not None and is_loopback(entry.base_url):
+            return _Credential()
+        return found
+
+    def _from_environment(self, variables: tuple[str, ...]) -> _Credential:
+        return next(
+            (_Credential(self.keys[variable], variable) for variable in variables if self.keys.get(variable)),
+            _Credential(lacks=NO_KEY),
+        )
+
+    def _from_pi(self, name: str) -> _Credential:
+        stored = self.stored.get(name, Stored(lacks=NO_KEY))
+        return _Credential(stored.key, None if stored.key is None else FROM_PI, stored.lacks)
+
+
+def _merged(entry: ProviderEntry | None, upstream: str | None, api: str | None) -> ProviderEntry:
+    entry = entry or ProviderEntry()
+    base = entry.base_url or upstream
+    return replace(entry, base_url=None if base is None else base.rstrip("/"), api=entry.api or api)
+
+
+def _provider(name: str, entry: ProviderEntry, purse: _Purse) -> Provider:
     known = KNOWN.get(name) or Known(OPENAI, "", (), in_pi=False)
-    wire = api or known.api
-    base = (override or known.base).rstrip("/")
-    key = next((keys[variable] for variable in key_names(name) if keys.get(variable)), None)
-    credential = key is not None or (override is not None and _is_local(override))
-    in_pi = known.in_pi and wire == known.api
-    facts = ProviderFacts(name=name, api=wire, known_to_pi=in_pi, credential=credential)
-    return Provider(facts, base + _SUFFIXES[wire], known.takes_options, key)
+    wire = entry.api or known.api
+    credential = purse.find(name, entry)
+    facts = ProviderFacts(
+        name=name,
+        api=wire,
+        known_to_pi=known.in_pi and wire == known.api,
+        credential=credential.lacks is None,
+        lacks=credential.lacks,
+        key_source=credential.source,
+    )
+    url = (entry.base_url or known.base) + _SUFFIXES[wire]
+    return Provider(
+        facts, url, known.takes_options, credential.key, entry.slots, entry.models, known.elsewhere
+    )
+
+
+def _faults(
+    upstreams: Mapping[str, str], apis: Mapping[str, str], entries: Mapping[str, ProviderEntry]
+) -> list[str]:
+    problems = [
+        f"provider {name}: its upstream must be {URL_WANTED}"
+        for name, url in upstreams.items()
+        if not is_base_url(url)
+    ]
+    problems += [
+        f"provider {name}: unknown wire API {api}" for name, api in apis.items() if api not in WIRE_APIS
+    ]
+    for name, entry in entries.items():
+        twice = [
+            f"{prefix}{name.upper().replace('-', '_')}"
+            for prefix, said, given in (
+                ("PIDISPATCH_UPSTREAM_", entry.base_url, upstreams.get(name)),
+                ("PIDISPATCH_PROVIDER_API_", entry.api, apis.get(name)),
+            )
+            if said is not None and given is not None and said != given.rstrip("/")
+        ]
+        problems += [
+            f"provider {name}: the providers file and {variable} differ; take one of them away"
+            for variable in twice
+        ]
+    return problems
 
 
 def _plain(value: str | Secret) -> str:
     return (value if isinstance(value, str) else value.get_secret_value()).strip()
-
-
-def _fault(url: str) -> str | None:
-    try:
-        parts = urlsplit(url)
-        _ = parts.port
-    except ValueError:
-        return "its upstream is no URL"
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
-        return "its upstream must be an http or https URL with a host"
-    if parts.username or parts.password or parts.query or parts.fragment:
-        return "its upstream may hold no user, password, query or fragment"
-    return None
-
-
-def _is_local(url: str) -> bool:
-    host = urlsplit(url).hostname or ""
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -3,11 +3,13 @@
 import contextlib
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import structlog
 
 from pidispatch.domain.rates import Price
+from pidispatch.domain.redaction import Redactor
+from pidispatch.domain.wireapis import OPENAI
 from pidispatch.errors import DatabaseUnavailable
 from pidispatch.gateway.bounding import Bound, Bounds
 from pidispatch.gateway.costing import cost_of
@@ -15,12 +17,15 @@ from pidispatch.gateway.denial import denial
 from pidispatch.gateway.departures import Departures
 from pidispatch.gateway.envelope import Envelope, NotARequest, edited, read_envelope, usage_edits
 from pidispatch.gateway.http1 import Departed, Fields, Head, Wire, problem
-from pidispatch.gateway.metering import OPENAI, Meter
+from pidispatch.gateway.metering import Meter
+from pidispatch.gateway.pressure import Pressure
 from pidispatch.gateway.prices import NO_PRICES, Prices
 from pidispatch.gateway.providers import Provider
+from pidispatch.gateway.refusal import OURS, look
 from pidispatch.gateway.settling import Settler, hold
+from pidispatch.gateway.turn import Turn
 from pidispatch.gateway.upstream import Answer, Line, Upstream, UpstreamFailed
-from pidispatch.ports import CallEnd, CallLedger, CallOpened, CallRefused, Ticket
+from pidispatch.ports import CallEnd, CallLedger, CallOpened, CallRefused, ProviderFacts, Ticket
 
 HOLD_SECONDS = 60.0
 
@@ -83,6 +88,14 @@ class Lines:
             for line in self._open:
                 line.cut()
 
+    def cut_open(self) -> int:
+        """Cut those that are under way now; later ones go on. Returns how many were not cut before."""
+        with self._lock:
+            going = [line for line in self._open if not line.is_cut]
+            for line in going:
+                line.cut()
+            return len(going)
+
 
 class Proxy:
     """Serves the /v1 paths of every door."""
@@ -93,6 +106,8 @@ class Proxy:
         settler: Settler,
         departures: Departures,
         *,
+        pressure: Pressure,
+        redactor: Redactor,
         bounds: Bounds | None = None,
         prices: Prices = NO_PRICES,
         upstream: Upstream | None = None,
@@ -100,6 +115,7 @@ class Proxy:
     ) -> None:
         self._ledger, self._settler, self._departures = ledger, settler, departures
         self._bounds, self._prices = bounds or Bounds(), prices
+        self._pressure, self._redactor = pressure, redactor
         self._upstream = upstream or Upstream()
         self._hold_seconds = hold_seconds
 
@@ -115,8 +131,12 @@ class Proxy:
         except NotARequest as refusal:
             wire.answer(400, problem("invalid_request_error", f"pidispatch: {refusal}"))
             return
+        # The name is kept in a row; the body, in which the provider reads it, stays as it is.
+        envelope = replace(envelope, model=self._redactor.text(envelope.model))
         meter = Meter(provider.facts.api, len(body))
-        bound = self._bounds.of(ticket.run_id, provider.facts, envelope, body, around=_around(head))
+        bound = self._bounds.of(
+            ticket.run_id, _known(provider, envelope.model), envelope, body, around=_around(head)
+        )
         prices = {model: self._prices.find(provider.facts.name, model) for model in bound.models}
         call = Call(ticket, provider, envelope, head, body, wire, meter, bound, prices)
         with lines.track(call.line), self._departures.watch(wire.sock, call.line.cut):
@@ -174,18 +194,35 @@ class Proxy:
         )
 
     def _exchange(self, call: Call) -> CallEnd:
-        if call.line.is_cut:
-            return call.meter.end(aborted=True, sent=False)
+        """Send when it is the call's turn, and again when the provider was busy: that was neither billed nor seen."""
+        with Turn(self._pressure, call.provider.facts.name, call.provider.slots, call.line) as turn:
+            try:
+                while turn.take():
+                    end = self._send(call, turn)
+                    if end is not None:
+                        return end
+                return _turn_away(call, turn)
+            except Departed:
+                call.wire.keep_alive = False
+                return call.meter.end(aborted=True)
+
+    def _send(self, call: Call, turn: Turn) -> CallEnd | None:
+        """One try; None when the provider is busy."""
         started = False
+        call.meter.sending()
         try:
             with self._upstream.post(_url(call), _asked(call), _body(call), call.line) as answer:
+                whole, refusal = look(answer)
+                if refusal is not None:
+                    turn.refused(refusal)
+                    return None
+                turn.heard()
                 started = True
-                _relay(call, answer)
+                _relay(call, whole)
             return call.meter.end(aborted=call.line.is_cut)
-        except Departed:
-            call.wire.keep_alive = False
-            return call.meter.end(aborted=True)
         except UpstreamFailed as failure:
+            if not call.line.is_cut:
+                turn.heard()
             end = call.meter.end(aborted=call.line.is_cut, sent=failure.sent)
             self._say_failed(call, failure, started=started)
             return end
@@ -203,6 +240,19 @@ class Proxy:
             call.wire.answer(
                 502, problem("api_error", f"pidispatch: the provider did not answer ({failure})")
             )
+
+
+def _turn_away(call: Call, turn: Turn) -> CallEnd:
+    """The call was held in vain: what the provider last said of it goes to whoever still listens."""
+    refusal = turn.last_refusal
+    if turn.is_given_up:
+        if refusal is not None:
+            call.meter.begin(refusal.status, None, asked_stream=False)
+        call.wire.keep_alive = False
+        call.wire.hang_up()
+        return call.meter.end(aborted=True, sent=False)
+    _relay(call, (refusal or OURS).answer())
+    return call.meter.end()
 
 
 def _relay(call: Call, answer: Answer) -> None:
@@ -238,6 +288,12 @@ def _body(call: Call) -> bytes:
     if call.envelope.stream and call.provider.takes_options and call.provider.facts.api == OPENAI:
         edits += usage_edits(call.body, call.envelope)
     return edited(call.body, edits) if edits else call.body
+
+
+def _known(provider: Provider, model: str) -> ProviderFacts:
+    """With the longest answer of this model, where an operator's file says it."""
+    figures = provider.models.get(model)
+    return provider.facts if figures is None else replace(provider.facts, max_tokens=figures.max_tokens)
 
 
 def _around(head: Head) -> str:

@@ -23,10 +23,15 @@ class Settler:
 
     def __init__(self, ledger: CallLedger, *, pause: float = 1.0) -> None:
         self._ledger, self._pause = ledger, pause
+        self._heard: Callable[[int], None] = lambda _run_id: None
         self._changed = threading.Condition()
         self._waiting: dict[int, tuple[int, CallEnd, Cost | None]] = {}
         self._pending: Counter[int] = Counter()
         self._thread: threading.Thread | None = None
+
+    def tell(self, heard: Callable[[int], None]) -> None:
+        """Call `heard` with the run's id after each settlement; it must not raise, nor wait."""
+        self._heard = heard
 
     def settle(self, run_id: int, call_id: int, end: CallEnd, cost: Cost | None = None) -> None:
         with self._changed:
@@ -80,6 +85,7 @@ class Settler:
             if not self._pending[run_id]:
                 del self._pending[run_id]
             self._changed.notify_all()
+        self._heard(run_id)
 
 
 def hold(

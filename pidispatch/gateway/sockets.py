@@ -17,7 +17,7 @@ from pidispatch.errors import ConfigurationRefused
 from pidispatch.gateway.http1 import Departed, Head, Refused, Wire, problem
 
 MOST_PATH = 107
-MOST_CONNECTIONS = 64
+MOST_CONNECTIONS = 128  # more than a door's tunnels, so that they leave room for model calls
 
 Handler = Callable[[Wire, Head], None]
 log = structlog.get_logger(__name__)

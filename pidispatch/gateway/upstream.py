@@ -4,7 +4,7 @@ import contextlib
 import socket
 import ssl
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -35,6 +35,7 @@ class Line:
 
     def __init__(self) -> None:
         self._stream: _Stream | None = None
+        self._wake: Callable[[], None] | None = None
         self.is_cut = False
 
     def cut(self) -> None:
@@ -42,6 +43,21 @@ class Line:
             self.is_cut = True
             if self._stream is not None and self._stream.holder is self:
                 self._stream.shut()
+            if self._wake is not None:
+                self._wake()
+
+    @contextlib.contextmanager
+    def waking(self, wake: Callable[[], None]) -> Iterator[None]:
+        """Call `wake` (quick) when the line is cut; at once when it has been."""
+        with self._lock:
+            self._wake = wake
+            if self.is_cut:
+                wake()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._wake = None
 
     def hold(self, stream: "_Stream") -> None:
         """The call now uses this connection; a line that was cut before shuts it at once."""
@@ -49,6 +65,11 @@ class Line:
             self._stream, stream.holder = stream, self
             if self.is_cut:
                 stream.shut()
+
+    def let_go(self) -> None:
+        """The call is over: its connection is about to be another's, and a cut that comes late must not meet that one."""
+        with self._lock:
+            self._stream = None
 
 
 class _Lines(threading.local):
@@ -144,6 +165,7 @@ class Upstream:
             try:
                 yield Answer(response.status_code, _text(response.headers.raw), _chunks(response))
             finally:
+                line.let_go()
                 with contextlib.suppress(httpx2.HTTPError, OSError):
                     response.close()
         finally:
@@ -162,8 +184,9 @@ def _translated() -> Iterator[None]:
 
 
 def _chunks(response: httpx2.Response) -> Iterator[bytes]:
+    # Not `iter_raw`, which gives the connection back at the end of the body, while the line still holds it.
     with _translated():
-        yield from response.iter_raw()
+        yield from cast("httpx2.SyncByteStream", response.stream)
 
 
 def _raw(fields: Fields) -> list[tuple[bytes, bytes]]:

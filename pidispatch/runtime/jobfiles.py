@@ -11,6 +11,7 @@ from pidispatch.errors import BoxFault, ConfigurationRefused, DiskFull
 from pidispatch.ports import JobPaths
 from pidispatch.runtime.erase import erase
 
+SESSION = "current.jsonl"  # an empty one is a fresh session
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
 
@@ -24,13 +25,16 @@ class JobFilesFault(BoxFault):
 class JobFiles:
     """One directory for each box below `root`, which only the worker's user may enter.
 
-    `<root>/<box name>/job` (0755, files 0444, the worker's) and `<root>/<box name>/outbox` (0700, the job's).
+    `<root>/<box name>/job` (0755, files 0444, the worker's); `…/outbox` and `…/session` (0700, the job's), the latter with
+    one file, `current.jsonl`.
     """
 
     def __init__(self, root: Path) -> None:
         self._root = root
 
-    def prepare(self, name: str, files: Mapping[str, bytes], *, uid: int, gid: int) -> JobPaths:
+    def prepare(
+        self, name: str, files: Mapping[str, bytes], *, uid: int, gid: int, session: bytes = b""
+    ) -> JobPaths:
         """Lay out `files` (relative path → content) for box `name`, in place of what an earlier try left.
 
         Raises DiskFull, JobFilesFault, and ConfigurationRefused for a root that others may write.
@@ -40,21 +44,28 @@ class JobFiles:
         try:
             self.remove(name)
             base.mkdir(0o700)
-            job, outbox = base / "job", base / "outbox"
+            job, outbox, kept = base / "job", base / "outbox", base / "session"
             _directory(job, 0o755)
             for path, content in sorted(files.items()):
                 _write(job, path, content)
-            _directory(outbox, 0o700)
+            for own in (outbox, kept):
+                _directory(own, 0o700)
+            _write(kept, SESSION, session, mode=0o600)
             if os.geteuid() == 0:
-                os.chown(outbox, uid, gid)
+                for own in (outbox, kept / SESSION, kept):
+                    os.chown(own, uid, gid)
         except OSError as error:
             kind = DiskFull if error.errno in _NO_SPACE else JobFilesFault
             raise kind(f"cannot lay out the files of {name}: {error}") from error
-        return JobPaths(job=str(job), outbox=str(outbox))
+        return JobPaths(job=str(job), outbox=str(outbox), session=str(kept))
 
     def outbox(self, name: str) -> str:
         """The outbox of box `name` on the host."""
         return str(self._root / _plain(name) / "outbox")
+
+    def session(self, name: str) -> str:
+        """The session directory of box `name` on the host."""
+        return str(self._root / _plain(name) / "session")
 
     def remove(self, name: str) -> None:
         """Remove a box's files, whatever the job made of its outbox; nothing outside is touched. Idempotent.
@@ -104,7 +115,7 @@ def _directory(path: Path, mode: int) -> None:
     path.chmod(mode)  # whatever the umask says
 
 
-def _write(job: Path, name: str, content: bytes) -> None:
+def _write(job: Path, name: str, content: bytes, *, mode: int = 0o444) -> None:
     *parents, _ = parts = [_plain(part) for part in name.split("/")]
     for depth in range(1, len(parents) + 1):
         parent = job.joinpath(*parts[:depth])
@@ -114,4 +125,4 @@ def _write(job: Path, name: str, content: bytes) -> None:
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)
         file.flush()
-        os.fchmod(file.fileno(), 0o444)
+        os.fchmod(file.fileno(), mode)

@@ -44,7 +44,7 @@ FORGET_COUNTED = text("DELETE FROM uncounted_endings WHERE run_id = ANY(:runs)")
 # Whether a breaker holds a waiting run `r` back, as a word: an ending that may change the answer is counted first. Not
 # held back are a probe, a run that was begun before, and what a person or another run asked for.
 HOLDS_BACK = """
-CASE WHEN r.trigger_id IS NULL OR r.attempt > 0 OR r.requeue_of IS NOT NULL OR starts_with(r.public_id, 'manual:')
+CASE WHEN r.trigger_id IS NULL OR r.attempt > 0 OR r.requeue_of IS NOT NULL OR r.continues IS NOT NULL OR starts_with(r.public_id, 'manual:')
        OR r.trigger_type IN ('cli', 'api', 'chain') THEN NULL
      WHEN EXISTS (SELECT 1 FROM uncounted_endings e WHERE e.trigger_id = r.trigger_id) THEN 'breaker-counting'
      WHEN EXISTS (SELECT 1 FROM breakers b WHERE b.trigger_id = r.trigger_id AND b.opened_at IS NOT NULL

@@ -1,16 +1,20 @@
 """Keep the gateway's rows: who may pass its doors, the go, the report, and every model call."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
+from psycopg.types.json import Jsonb
 from sqlalchemy import text
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.sql import bindparam
 
 from pidispatch.ports import NOTHING_KNOWN, Budget, CallEnd, CallOpened, CallRefused, Cost, Ticket, Worst
+from pidispatch.store.adjustments import SETTLED_AT, settle_late
 from pidispatch.store.database import Database
 from pidispatch.store.models import OCCUPYING_SQL
+from pidispatch.store.pipeline import alone
 
 TICKETS = f"""
 SELECT id, public_id, attempt, coalesce(provider, ''), egress_hosts FROM runs WHERE state IN ({OCCUPYING_SQL})
@@ -18,12 +22,15 @@ SELECT id, public_id, attempt, coalesce(provider, ''), egress_hosts FROM runs WH
 
 # The clock of a run starts with its go. The container must be the one recorded for the attempt: a second box that a
 # stopped starter made later presents another id and gets nothing. The epoch moves, so that whoever was about to take
-# the silent box back finds its claim stale.
+# the silent box back finds its claim stale. The run is locked first, as by its end.
 GIVE_GO = text("""
-WITH given AS (
-  UPDATE run_attempts a SET go_at = clock_timestamp() FROM runs r
-  WHERE r.id = a.run_id AND a.run_id = :run AND a.attempt = :attempt AND r.attempt = a.attempt
-    AND r.state = 'running' AND r.stop_reason IS NULL AND a.go_at IS NULL
+WITH live AS MATERIALIZED (
+  SELECT r.id, r.attempt FROM runs r
+  WHERE r.id = :run AND r.attempt = :attempt AND r.state = 'running' AND r.stop_reason IS NULL
+  FOR NO KEY UPDATE OF r),
+given AS (
+  UPDATE run_attempts a SET go_at = clock_timestamp() FROM live
+  WHERE a.run_id = live.id AND a.attempt = live.attempt AND a.go_at IS NULL
     AND length(:container) >= 12 AND starts_with(a.container_id, :container)
   RETURNING a.run_id)
 UPDATE runs SET epoch = epoch + 1, started_at = coalesce(started_at, clock_timestamp()),
@@ -35,37 +42,48 @@ UPDATE run_attempts SET reported = :report, report_verified = :verified
 WHERE run_id = :run AND attempt = :attempt AND report_verified IS DISTINCT FROM true
 """).bindparams(bindparam("report", type_=JSONB))
 
-# FOR SHARE makes a call and the end of its run take turns, so that no call slips in behind the last look.
-OPEN_CALL = text("""
-INSERT INTO provider_calls (run_id, attempt, host, provider, model, api)
-SELECT r.id, r.attempt, r.host, :provider, :model, :api
-FROM runs r JOIN run_attempts a ON a.run_id = r.id AND a.attempt = r.attempt
-WHERE r.id = :run AND r.attempt = :attempt AND r.state = 'running' AND r.stop_reason IS NULL AND a.go_at IS NOT NULL
-FOR SHARE OF r
-RETURNING id
-""")
-SETTLE_CALL = text("""
-UPDATE provider_calls SET state = 'settled', settled_at = clock_timestamp(), status = :status,
-  stop_reason = :stop_reason, tokens_in = :tokens_in, tokens_out = :tokens_out, tokens_cache_read = :cache_read,
-  tokens_cache_write = :cache_write, tokens_cache_write_1h = :cache_write_1h, tokens_reasoning = :reasoning,
-  measured = :measured, cost_micros = :micros, cost_class = :cost_class, price_version = :version
-WHERE id = :id AND state = 'held'
-""")
+OPEN_CALL = text("SELECT call, may_micros, may_tokens, refused FROM call_open(:asked)")
+# The sums of the attempt move with the call, so that whoever opens the next one never adds up all that were.
+SETTLE_CALL = text(f"""
+WITH settled AS (
+  UPDATE provider_calls SET state = 'settled', settled_at = clock_timestamp(), status = :status,
+    stop_reason = :stop_reason, tokens_in = :tokens_in, tokens_out = :tokens_out, tokens_cache_read = :cache_read,
+    tokens_cache_write = :cache_write, tokens_cache_write_1h = :cache_write_1h, tokens_reasoning = :reasoning,
+    measured = :measured, cost_micros = {SETTLED_AT}, cost_class = :cost_class, price_version = :version
+  WHERE id = :id AND state = 'held'
+  RETURNING run_id, attempt, counted_micros, counted_tokens,
+            coalesce(stop_reason IN ('stop', 'tool_use', 'length'), false)::int AS turns)
+UPDATE run_attempts a SET used_micros = a.used_micros + coalesce(s.counted_micros, 0),
+  used_tokens = a.used_tokens + s.counted_tokens, used_turns = a.used_turns + s.turns
+FROM settled s WHERE a.run_id = s.run_id AND a.attempt = s.attempt RETURNING a.run_id
+""")  # noqa: S608 - fixed words
 BUDGET = text("""
-SELECT coalesce(sum(CASE WHEN c.state = 'held' THEN c.held_micros ELSE c.cost_micros END), 0)::bigint, r.cost_cap_micros,
-       coalesce(sum(CASE WHEN c.state = 'held' THEN c.held_tokens
-                    ELSE c.tokens_in + c.tokens_out + c.tokens_cache_read + c.tokens_cache_write END), 0)::bigint,
-       r.max_tokens, count(*) FILTER (WHERE c.stop_reason IN ('stop', 'tool_use', 'length')), r.max_turns
-FROM runs r LEFT JOIN provider_calls c ON c.run_id = r.id WHERE r.id = :run GROUP BY r.id
+SELECT (a.micros + coalesce(o.micros, 0))::bigint, r.cost_cap_micros, (a.tokens + coalesce(o.tokens, 0))::bigint,
+       r.max_tokens, a.turns::int, r.max_turns,
+       coalesce(o.micros, 0)::bigint, coalesce(o.tokens, 0)::bigint
+FROM runs r,
+  LATERAL (SELECT coalesce(sum(used_micros), 0) AS micros, coalesce(sum(used_tokens), 0) AS tokens,
+                  coalesce(sum(used_turns), 0) AS turns FROM run_attempts WHERE run_id = r.id) a,
+  LATERAL (SELECT sum(held_micros) AS micros, sum(held_tokens) AS tokens
+           FROM provider_calls WHERE run_id = r.id AND state = 'held') o
+WHERE r.id = :run
 """)
-ASSUME_OPEN = text("""
-UPDATE provider_calls SET state = 'assumed', settled_at = clock_timestamp(), measured = false
-WHERE host = :host AND state = 'held' AND opened_at < :before
-""")
-ASSUME_RUN = text("""
-UPDATE provider_calls SET state = 'assumed', settled_at = clock_timestamp(), measured = false
-WHERE run_id = :run AND state = 'held'
-""")
+# Nobody knows what became of it, so it counts what it held. All calls are locked before any attempt.
+ASSUME = """
+WITH assumed AS (
+  UPDATE provider_calls SET state = 'assumed', settled_at = clock_timestamp(), measured = false,
+    cost_micros = held_micros, cost_class = 'floor'
+  WHERE state = 'held' AND {which} RETURNING run_id, attempt, counted_micros, counted_tokens),
+sums AS (
+  SELECT run_id, attempt, coalesce(sum(counted_micros), 0) AS micros, sum(counted_tokens) AS tokens, count(*) AS calls
+  FROM assumed GROUP BY run_id, attempt),
+moved AS (
+  UPDATE run_attempts a SET used_micros = a.used_micros + s.micros, used_tokens = a.used_tokens + s.tokens
+  FROM sums s WHERE a.run_id = s.run_id AND a.attempt = s.attempt)
+SELECT coalesce(sum(calls), 0)::int FROM sums
+"""
+ASSUME_OPEN = text(ASSUME.format(which="host = :host AND opened_at < :before"))
+ASSUME_RUN = text(ASSUME.format(which="run_id = :run"))
 
 
 class PostgresTickets:
@@ -97,7 +115,8 @@ class PostgresTickets:
 
     def assume_calls(self, run_id: int) -> int:
         with self._database.transaction() as connection:
-            return connection.execute(ASSUME_RUN, {"run": run_id}).rowcount
+            assumed: int = connection.execute(ASSUME_RUN, {"run": run_id}).scalar_one()
+            return assumed
 
 
 def _ticket(row: Any) -> Ticket:
@@ -113,11 +132,10 @@ class PostgresCallLedger:
     def open_call(
         self, run_id: int, attempt: int, *, provider: str, model: str, api: str, worst: Worst = NOTHING_KNOWN
     ) -> CallOpened | CallRefused:
-        del worst  # next: held in one function call
         asked = {"run": run_id, "attempt": attempt, "provider": provider, "model": model, "api": api}
-        with self._database.transaction() as connection:
-            call: int | None = connection.execute(OPEN_CALL, asked).scalar_one_or_none()
-        return CallRefused("closed") if call is None else CallOpened(call)
+        asked |= asdict(worst)
+        call, micros, tokens, refused = alone(self._database, OPEN_CALL, {"asked": Jsonb(asked)})[0]
+        return CallOpened(call, micros, tokens) if refused is None else CallRefused(refused)
 
     def settle_call(self, call_id: int, end: CallEnd, cost: Cost | None = None) -> None:
         asked = {
@@ -135,8 +153,8 @@ class PostgresCallLedger:
             "cost_class": None if cost is None else str(cost.cost_class),
             "version": None if cost is None else cost.version,
         }
-        with self._database.transaction() as connection:
-            connection.execute(SETTLE_CALL, asked)
+        if not alone(self._database, SETTLE_CALL, asked):
+            settle_late(self._database, asked)
 
     def budget(self, run_id: int) -> Budget | None:
         with self._database.transaction() as connection:
@@ -145,4 +163,6 @@ class PostgresCallLedger:
 
     def assume_open(self, host: str, opened_before: datetime) -> int:
         with self._database.transaction() as connection:
-            return connection.execute(ASSUME_OPEN, {"host": host, "before": opened_before}).rowcount
+            asked = {"host": host, "before": opened_before}
+            assumed: int = connection.execute(ASSUME_OPEN, asked).scalar_one()
+            return assumed

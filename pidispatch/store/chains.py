@@ -25,15 +25,14 @@ LOCK_ROOT = text("""
 SELECT r.id FROM runs r WHERE r.id = (SELECT coalesce(p.root_id, p.id) FROM runs p WHERE p.id = :id)
 FOR NO KEY UPDATE OF r
 """)
-# As it is settled in a window: what is not known exactly counts with what was held, or what is known if that is more.
+# As it is settled in a window: while a call's cost is unknown the run counts what it may spend, or what is known if more.
 TREE_USE = text("""
 WITH tree AS (
   SELECT r.id, r.state = 'ended' OR r.id = :id AS over, coalesce(r.cost_cap_micros, :each, 0) AS cap,
          EXISTS (SELECT 1 FROM run_attempts a WHERE a.run_id = r.id AND a.go_at IS NOT NULL) AS charged
   FROM runs r WHERE r.id = :root OR r.root_id = :root),
 spent AS (
-  SELECT t.id, coalesce(sum(c.cost_micros), 0)::bigint AS known,
-         coalesce(bool_and(c.state = 'settled' AND c.measured AND c.cost_micros IS NOT NULL), true) AS exact
+  SELECT t.id, coalesce(sum(c.counted_micros), 0)::bigint AS known, count(c.id) = count(c.counted_micros) AS exact
   FROM tree t LEFT JOIN provider_calls c ON c.run_id = t.id GROUP BY t.id)
 SELECT count(*) FILTER (WHERE t.charged OR NOT t.over) AS runs,
        coalesce(sum(CASE WHEN t.over AND NOT t.charged THEN 0 WHEN t.over AND s.exact THEN s.known

@@ -5,10 +5,13 @@ from sqlalchemy import Connection, text
 from pidispatch.domain.chaintree import Harvest
 from pidispatch.domain.outcome import Again, End
 from pidispatch.domain.run import BoxEnd, Claim, Outcome
+from pidispatch.domain.session import KeptSession, NotKept
 from pidispatch.errors import StaleEpoch
 from pidispatch.store.chains import plant
+from pidispatch.store.costs import COST, COST_CLASS, PRICES
 from pidispatch.store.database import Database
 from pidispatch.store.ledger import close, expire_payload, reopen
+from pidispatch.store.sessions import keep
 
 # Not FOR UPDATE: a waiter that is deferred behind this run takes FOR KEY SHARE on it while it holds the scope.
 LOCK_RUN = text("""
@@ -20,37 +23,40 @@ LOCK_SCOPES = text(
     "SELECT key FROM scopes WHERE key IN (:scope, :mutex, :project) ORDER BY key FOR NO KEY UPDATE"
 )
 FREE_SCOPES = text("UPDATE scopes SET occupied = occupied - 1 WHERE key IN (:scope, :mutex, :project)")
-SUM_USAGE = text("""
+SUM_USAGE = text(f"""
 INSERT INTO run_usage (run_id, provider, model, calls, failed_calls, estimated_calls, tokens_in, tokens_out,
-                       tokens_cache_read, tokens_cache_write, tokens_reasoning, cost_class)
+                       tokens_cache_read, tokens_cache_write, tokens_reasoning, cost_micros, cost_class, price_version)
 SELECT run_id, provider, model, count(*), count(*) FILTER (WHERE status IS NULL OR status NOT BETWEEN 200 AND 299),
        count(*) FILTER (WHERE NOT measured OR state = 'assumed'), sum(tokens_in), sum(tokens_out),
-       sum(tokens_cache_read), sum(tokens_cache_write), sum(tokens_reasoning), 'unrated'
-FROM provider_calls WHERE run_id = :id GROUP BY run_id, provider, model
+       sum(tokens_cache_read), sum(tokens_cache_write), sum(tokens_reasoning), {COST}, {COST_CLASS}, {PRICES}
+FROM provider_calls c WHERE run_id = :id GROUP BY run_id, provider, model
 ON CONFLICT (run_id, provider, model) DO UPDATE SET
   calls = excluded.calls, failed_calls = excluded.failed_calls, estimated_calls = excluded.estimated_calls,
   tokens_in = excluded.tokens_in, tokens_out = excluded.tokens_out, tokens_cache_read = excluded.tokens_cache_read,
-  tokens_cache_write = excluded.tokens_cache_write, tokens_reasoning = excluded.tokens_reasoning
-""")
+  tokens_cache_write = excluded.tokens_cache_write, tokens_reasoning = excluded.tokens_reasoning,
+  cost_micros = excluded.cost_micros, cost_class = excluded.cost_class, price_version = excluded.price_version
+""")  # noqa: S608 - fixed words
 # What the run used is the sum over all its attempts, by the gateway's rows alone.
 USED = """
   calls = used.calls, turns = used.turns, tokens_in = used.tokens_in, tokens_out = used.tokens_out,
-  tokens_cache_read = used.cache_read, tokens_cache_write = used.cache_write
+  tokens_cache_read = used.cache_read, tokens_cache_write = used.cache_write, cost_micros = used.cost_micros,
+  cost_class = used.cost_class
 """
-USED_FROM = """
+USED_FROM = f"""
   (SELECT count(c.id) AS calls,
           CASE WHEN bool_or(a.go_at IS NOT NULL)
                THEN count(c.id) FILTER (WHERE c.stop_reason IN ('stop', 'tool_use', 'length')) END AS turns,
           coalesce(sum(c.tokens_in), 0) AS tokens_in, coalesce(sum(c.tokens_out), 0) AS tokens_out,
-          coalesce(sum(c.tokens_cache_read), 0) AS cache_read, coalesce(sum(c.tokens_cache_write), 0) AS cache_write
+          coalesce(sum(c.tokens_cache_read), 0) AS cache_read, coalesce(sum(c.tokens_cache_write), 0) AS cache_write,
+          {COST} AS cost_micros, {COST_CLASS} AS cost_class
    FROM run_attempts a LEFT JOIN provider_calls c ON c.run_id = a.run_id AND c.attempt = a.attempt
    WHERE a.run_id = :id) AS used
-"""
+"""  # noqa: S608 - fixed words
 END_RUN = text(f"""
 UPDATE runs r SET state = 'ended', epoch = r.epoch + 1, outcome = :outcome, result = :result, reason = :reason,
   why = :why, exit_code = :exit_code, ended_at = clock_timestamp(), state_since = clock_timestamp(),
   reported = (SELECT reported FROM run_attempts a WHERE a.run_id = r.id AND a.attempt = r.attempt),
-  session_resumed = false, {USED}
+  session_resumed = coalesce(r.session_resumed, false), {USED}
 FROM {USED_FROM} WHERE r.id = :id
 """)  # noqa: S608 - fixed text
 QUEUE_RUN = text(f"""
@@ -77,11 +83,19 @@ class PostgresEndings:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def end(self, claim: Claim, verdict: End, box: BoxEnd, *, harvest: Harvest | None = None) -> bool:
+    def end(
+        self,
+        claim: Claim,
+        verdict: End,
+        box: BoxEnd,
+        *,
+        harvest: Harvest | None = None,
+        session: KeptSession | NotKept | None = None,
+    ) -> bool:
         """Write the terminal record. Returns False, changing nothing, while a model call is still open."""
         try:
             with self._database.transaction() as connection:
-                _free_slot(connection, claim, harvest)
+                _free_slot(connection, claim, harvest, session)
                 close(connection, claim.run_id)
                 connection.execute(SUM_USAGE, {"id": claim.run_id})
                 _end_attempt(
@@ -118,7 +132,12 @@ class PostgresEndings:
         return True
 
 
-def _free_slot(connection: Connection, claim: Claim, harvest: Harvest | None = None) -> None:
+def _free_slot(
+    connection: Connection,
+    claim: Claim,
+    harvest: Harvest | None = None,
+    session: KeptSession | NotKept | None = None,
+) -> None:
     run = connection.execute(LOCK_RUN, {"id": claim.run_id, "epoch": claim.epoch}).one_or_none()
     if run is None:
         raise StaleEpoch(claim.run_id, claim.epoch)
@@ -126,6 +145,8 @@ def _free_slot(connection: Connection, claim: Claim, harvest: Harvest | None = N
         raise CallsOpen
     if harvest is not None:
         plant(connection, claim.run_id, harvest)  # it may lock another run, which comes before any scope
+    if session is not None:
+        keep(connection, claim.run_id, session)  # megabytes: before any lock that others wait for
     scopes = {"scope": run.scope, "mutex": run.mutex, "project": run.project}
     connection.execute(LOCK_SCOPES, scopes)
     connection.execute(FREE_SCOPES, scopes)

@@ -9,6 +9,7 @@ from sqlalchemy import Connection, text
 
 from pidispatch.domain.run import State
 from pidispatch.errors import PidispatchError
+from pidispatch.store.costs import COST, COST_CLASS, HELD
 from pidispatch.store.database import Database
 from pidispatch.store.hosts import SILENT_SECONDS
 from pidispatch.store.models import OCCUPYING_SQL
@@ -30,19 +31,22 @@ SELECT r.id, r.public_id, r.kind, r.target, r.flow, r.trigger_type, r.state, r.o
        CASE r.state WHEN 'ended' THEN r.tokens_cache_write ELSE live.cache_write END AS tokens_cache_write,
        CASE r.state WHEN 'ended' THEN r.tokens_total
             ELSE live.tokens_in + live.tokens_out + live.cache_read + live.cache_write END AS tokens_total,
-       r.cost_micros, r.created_at, r.queued_at, r.state_since, r.admitted_at, r.started_at, r.ended_at,
+       CASE r.state WHEN 'ended' THEN r.cost_micros ELSE live.cost_micros END AS cost_micros,
+       CASE r.state WHEN 'ended' THEN r.cost_class ELSE live.cost_class END AS cost_class, r.cost_cap_micros,
+       live.held_micros, r.created_at, r.queued_at, r.state_since, r.admitted_at, r.started_at, r.ended_at,
        r.deadline_at,
        extract(epoch FROM coalesce(r.ended_at, clock_timestamp()) - r.started_at)::numeric(12, 3)::float8 AS seconds,
-       q.public_id AS requeue_of,
+       q.public_id AS requeue_of, g.public_id AS continues,
        coalesce(r.state IN ({OCCUPYING_SQL}) AND h.heartbeat_at < clock_timestamp() - interval '{SILENT_SECONDS} seconds',
                 false) AS unreachable, r.trigger_id
 FROM runs r LEFT JOIN why_waiting w ON w.public_id = r.public_id
-LEFT JOIN runs q ON q.id = r.requeue_of LEFT JOIN hosts h ON h.name = r.host
+LEFT JOIN runs q ON q.id = r.requeue_of LEFT JOIN runs g ON g.id = r.continues LEFT JOIN hosts h ON h.name = r.host
 LEFT JOIN LATERAL (
   SELECT count(*)::int AS calls, (count(*) FILTER (WHERE c.stop_reason IN ('stop', 'tool_use', 'length')))::int AS turns,
          coalesce(sum(c.tokens_in), 0)::bigint AS tokens_in, coalesce(sum(c.tokens_out), 0)::bigint AS tokens_out,
          coalesce(sum(c.tokens_cache_read), 0)::bigint AS cache_read,
-         coalesce(sum(c.tokens_cache_write), 0)::bigint AS cache_write
+         coalesce(sum(c.tokens_cache_write), 0)::bigint AS cache_write,
+         {COST} AS cost_micros, {COST_CLASS} AS cost_class, {HELD} AS held_micros
   FROM provider_calls c WHERE c.run_id = r.id AND r.state <> 'ended') live ON true
 """  # noqa: S608 - fixed words
 NEWEST = text(f"""
@@ -64,8 +68,10 @@ class NoSuchRun(PidispatchError):
 class RunRecord:
     """What people ask of one run. Tokens are counts, money micro-dollars, `seconds` from its go until its end or now.
 
+    `cost_micros` leaves out what calls under way hold (`held_micros`); `cost_class` says how far it may be trusted.
+
     `cause`, `until`, `blocked_by` (a public id) and `place` in line are of waiting runs only. `turns` is None for
-    a run whose box never got its go. `requeue_of` is the public id of the run that this one repeats; `unreachable` says
+    a run whose box never got its go. `requeue_of` is the public id of the run that this one repeats, `continues` of the one whose work it goes on with; `unreachable` says
     that no worker of its host gives a sign of life, so that nobody knows how it is: it keeps its slot and its money.
     """
 
@@ -103,6 +109,9 @@ class RunRecord:
     tokens_cache_write: int
     tokens_total: int
     cost_micros: int | None
+    cost_class: str | None
+    cost_cap_micros: int | None
+    held_micros: int
     created_at: datetime
     queued_at: datetime
     state_since: datetime
@@ -114,6 +123,7 @@ class RunRecord:
     requeue_of: str | None
     unreachable: bool
     trigger_id: str | None
+    continues: str | None
 
     @property
     def ended(self) -> bool:

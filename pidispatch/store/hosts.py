@@ -6,6 +6,7 @@ from sqlalchemy import text
 
 from pidispatch.store.database import Database
 from pidispatch.store.models import OCCUPYING_SQL
+from pidispatch.store.sessions import FORGET_SESSIONS
 from pidispatch.store.startable import STARTABLE
 
 SILENT_SECONDS = 30  # without a sign of life from any of its workers, a host's runs are unreachable
@@ -111,6 +112,7 @@ class PostgresHosts:
     def tidy(self) -> int:
         with self._database.transaction() as connection:
             connection.execute(FORGET_WORKERS, {"host": self._host})
+            connection.execute(FORGET_SESSIONS)
             for statement in (FORGET_DELIVERIES, FORGET_SUBJECTS):
                 connection.execute(statement, {"most": MOST_FORGOTTEN})
             return connection.execute(FORGET_PAYLOADS).rowcount

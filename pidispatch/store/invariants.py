@@ -99,6 +99,59 @@ WHERE v.state = 'settled' AND v.settled > 0
   AND NOT EXISTS (SELECT 1 FROM run_attempts a WHERE a.run_id = r.id AND a.go_at IS NOT NULL) ORDER BY 1""",
     ),
     Invariant(
+        "open calls",
+        "a model call is open only while its attempt holds a slot",
+        f"""
+SELECT DISTINCT r.public_id || ' is ' || r.state || ' in attempt ' || r.attempt || ', and attempt ' || c.attempt
+       || ' has a model call open'
+FROM provider_calls c JOIN runs r ON r.id = c.run_id
+WHERE c.state = 'held' AND r.state <> 'ended' AND (r.state NOT IN ({OCCUPYING_SQL}) OR r.attempt <> c.attempt)
+ORDER BY 1""",  # noqa: S608 - fixed words
+    ),
+    Invariant(
+        "call sums",
+        "every attempt counts exactly its calls",
+        """
+SELECT r.public_id || ', attempt ' || a.attempt || ': counts ' || a.used_micros || ' micro-dollars, ' || a.used_tokens
+       || ' tokens and ' || a.used_turns || ' turns, its calls ' || coalesce(s.micros, 0) || ', ' || coalesce(s.tokens, 0)
+       || ' and ' || coalesce(s.turns, 0)
+FROM run_attempts a JOIN runs r ON r.id = a.run_id LEFT JOIN (
+  SELECT run_id, attempt, coalesce(sum(counted_micros), 0) AS micros, sum(counted_tokens) AS tokens,
+         count(*) FILTER (WHERE stop_reason IN ('stop', 'tool_use', 'length')) AS turns
+  FROM provider_calls WHERE state <> 'held' GROUP BY run_id, attempt) s ON s.run_id = a.run_id AND s.attempt = a.attempt
+WHERE (a.used_micros, a.used_tokens, a.used_turns)
+      <> (coalesce(s.micros, 0), coalesce(s.tokens, 0), coalesce(s.turns, 0)) ORDER BY a.run_id, a.attempt""",
+    ),
+    Invariant(
+        "costs",
+        "a run that has ended cost what its calls cost then",
+        """
+SELECT r.public_id || ': cost is ' || r.cost_micros || ', its calls were ' || s.micros
+FROM runs r JOIN LATERAL (
+  SELECT coalesce(sum(c.cost_micros), 0) - coalesce(sum(a.micros_after), 0) + coalesce(sum(a.micros_before), 0) AS micros
+  FROM provider_calls c LEFT JOIN spend_adjustments a ON a.call_id = c.id AND a.at > r.ended_at
+  WHERE c.run_id = r.id) s ON true
+WHERE r.state = 'ended' AND r.cost_micros IS NOT NULL AND r.cost_micros <> s.micros ORDER BY r.id""",
+    ),
+    Invariant(
+        "late figures",
+        "a call whose figure was put right is settled",
+        """
+SELECT r.public_id || ': call ' || c.id || ' was put right and is ' || c.state
+FROM spend_adjustments a JOIN provider_calls c ON c.id = a.call_id JOIN runs r ON r.id = a.run_id
+WHERE c.state <> 'settled' ORDER BY c.id""",
+    ),
+    Invariant(
+        "run caps",
+        "no run of the last seven days spent more than its cap",
+        """
+SELECT r.public_id || ': ' || s.micros || ' of ' || r.cost_cap_micros || ' micro-dollars' FROM runs r JOIN LATERAL (
+  SELECT sum(c.counted_micros) AS micros FROM provider_calls c WHERE c.run_id = r.id) s ON true
+WHERE s.micros > r.cost_cap_micros AND coalesce(r.ended_at, now()) > now() - interval '7 days' ORDER BY r.id""",
+        way_out="a provider measured more than its call could come to: compare its prices with those in force",
+        grade=Grade.WARNING,
+    ),
+    Invariant(
         "one-shots",
         "a one-shot is spent by a run that holds a slot, or that got its go",
         f"""

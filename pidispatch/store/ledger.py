@@ -11,7 +11,7 @@ from pidispatch.store import oneshots
 # last; by code point, whatever the database's collation.
 LOCK_WINDOWS = text("""
 SELECT w.id FROM spend_windows w JOIN reservations v ON v.window_id = w.id
-WHERE v.run_id = ANY(:runs) AND v.state = 'held'
+WHERE v.run_id = ANY(:runs) AND v.state = :state
 ORDER BY (CASE WHEN w.scope = '*' THEN 3 WHEN w.scope LIKE 'model:%' THEN 2 WHEN w.scope LIKE 'project:%' THEN 1 ELSE 0
           END), w.scope COLLATE "C", w.unit COLLATE "C", w.period COLLATE "C", w.starts_on
 FOR NO KEY UPDATE OF w
@@ -22,29 +22,28 @@ WITH closed AS (
   WHERE run_id = :run AND state = 'held' RETURNING window_id, held)
 UPDATE spend_windows w SET used = w.used - closed.held FROM closed WHERE w.id = closed.window_id
 """)
-# Runs settle as they were held; tokens at what was measured. Dollars settle at the cost only if every call's cost is
-# known exactly, else at the floor: what was held, or what is known if that is more. A late figure changes nothing here.
+# Runs settle as they were held; tokens at what was measured. Dollars settle at what each call counts: its cost, or what
+# it held when nobody could measure it. Where neither is known the hold is kept whole, or what is known if that is more.
 SETTLE = text("""
 WITH spent AS (
   SELECT coalesce(sum(tokens_in + tokens_out + tokens_cache_read + tokens_cache_write), 0)::bigint AS tokens,
-         coalesce(sum(cost_micros), 0)::bigint AS known,
-         coalesce(bool_and(state = 'settled' AND measured AND cost_micros IS NOT NULL), true) AS exact
+         coalesce(sum(counted_micros), 0)::bigint AS known, count(*) = count(counted_micros) AS exact
   FROM provider_calls WHERE run_id = :run),
 amounts AS (
-  SELECT v.window_id, v.held,
+  SELECT v.window_id, v.counted AS before,
          CASE WHEN w.unit = 'runs' THEN v.held WHEN w.unit = 'tokens' THEN spent.tokens
               WHEN NOT spent.exact THEN greatest(v.held, spent.known)
               WHEN w.scope LIKE 'model:%' THEN coalesce((
-                SELECT sum(c.cost_micros) FROM provider_calls c
+                SELECT sum(c.counted_micros) FROM provider_calls c
                 WHERE c.run_id = :run AND 'model:' || lower(c.provider || '/' || c.model) = lower(w.scope)), 0)
               ELSE spent.known END AS settled
   FROM reservations v JOIN spend_windows w ON w.id = v.window_id, spent
-  WHERE v.run_id = :run AND v.state = 'held'),
+  WHERE v.run_id = :run AND v.state = :state),
 closed AS (
-  UPDATE reservations v SET state = 'settled', settled = a.settled, closed_at = clock_timestamp()
-  FROM amounts a WHERE v.run_id = :run AND v.window_id = a.window_id AND v.state = 'held')
-UPDATE spend_windows w SET used = w.used - a.held + a.settled
-FROM amounts a WHERE w.id = a.window_id AND a.settled <> a.held
+  UPDATE reservations v SET state = 'settled', settled = a.settled, closed_at = coalesce(v.closed_at, clock_timestamp())
+  FROM amounts a WHERE v.run_id = :run AND v.window_id = a.window_id AND v.state = :state)
+UPDATE spend_windows w SET used = w.used - a.before + a.settled
+FROM amounts a WHERE w.id = a.window_id AND a.settled <> a.before
 """)
 GOT_GO = text("SELECT EXISTS (SELECT 1 FROM run_attempts WHERE run_id = :run AND go_at IS NOT NULL)")
 EXPIRE_PAYLOAD = text(
@@ -60,9 +59,9 @@ def close(connection: Connection, run_id: int) -> None:
         give_back(connection, run_id)
 
 
-def lock_windows(connection: Connection, runs: Sequence[int]) -> None:
+def lock_windows(connection: Connection, runs: Sequence[int], *, state: str = "held") -> None:
     """Whoever closes several runs locks the windows of all of them first: one by one they would come out of order."""
-    connection.execute(LOCK_WINDOWS, {"runs": list(runs)})
+    connection.execute(LOCK_WINDOWS, {"runs": list(runs), "state": state})
 
 
 def reopen(connection: Connection, run_id: int) -> None:
@@ -81,7 +80,13 @@ def give_back(connection: Connection, run_id: int) -> None:
 def settle(connection: Connection, run_id: int) -> None:
     """Make what the run holds final, in every window. A second call finds nothing held."""
     lock_windows(connection, [run_id])
-    connection.execute(SETTLE, {"run": run_id})
+    connection.execute(SETTLE, {"run": run_id, "state": "held"})
+
+
+def settle_again(connection: Connection, run_id: int) -> None:
+    """A call of the run counts something else now: put the windows right that the run has settled, and no other."""
+    lock_windows(connection, [run_id], state="settled")
+    connection.execute(SETTLE, {"run": run_id, "state": "settled"})
 
 
 def expire_payload(connection: Connection, run_id: int) -> None:

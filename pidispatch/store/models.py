@@ -145,6 +145,7 @@ class Run(Base):
         Index("runs_occupying", "host", "scope", postgresql_where=text(f"state IN ({OCCUPYING_SQL})")),
         Index("runs_ended", text("ended_at DESC"), postgresql_where=text("ended_at IS NOT NULL")),
         Index("runs_created", text("created_at DESC")),
+        Index("runs_continues", "continues", postgresql_where=text("continues IS NOT NULL")),
         Index("runs_root", "root_id", postgresql_where=text("root_id IS NOT NULL")),
         Index(
             "runs_subject", "subject", text("created_at DESC"), postgresql_where=text("subject IS NOT NULL")
@@ -262,8 +263,12 @@ class Run(Base):
         Computed("tokens_in + tokens_out + tokens_cache_read + tokens_cache_write", persisted=True),
         comment="Billed tokens, cache included",
     )
-    cost_micros: Mapped[int | None] = mapped_column(BigInteger, comment="Micro-dollars")
-    cost_class: Mapped[str | None] = mapped_column(comment="metered, floor, plan, estimate or unrated")
+    cost_micros: Mapped[int | None] = mapped_column(
+        BigInteger, server_default=text("0"), comment="Micro-dollars"
+    )
+    cost_class: Mapped[str | None] = mapped_column(
+        server_default=text("'metered'"), comment="metered, floor, plan, estimate or unrated"
+    )
     session_resumed: Mapped[bool | None] = mapped_column(comment="Whether it went on with an earlier session")
     session_reason: Mapped[str | None] = mapped_column(comment="Why it did or did not")
     session_bytes: Mapped[int | None] = mapped_column(BigInteger, comment="Size of the kept session")
@@ -318,6 +323,31 @@ class RunPayload(Base):
     expires_at: Mapped[datetime | None] = mapped_column(
         comment="When it may be deleted: seven days after the end"
     )
+
+
+class RunSession(Base):
+    """The session of a run that stopped at a cap."""
+
+    __tablename__ = "run_sessions"
+    __table_args__ = (
+        CheckConstraint("length(session) > 0", name="run_sessions_holds_something"),
+        CheckConstraint("isfinite(expires_at)", name="run_sessions_times_are_finite"),
+        Index("run_sessions_expiry", "expires_at"),
+        {
+            "comment": "What pi wrote of a run that stopped at a cap, for the run that goes on; untrusted; "
+            "deleted 7 days after the end"
+        },
+    )
+
+    run_id: Mapped[int] = mapped_column(
+        ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True, comment="The run that stopped"
+    )
+    session: Mapped[bytes] = mapped_column(comment="The transcript, with known secrets hidden")
+    pi_version: Mapped[str | None] = mapped_column(
+        comment="The pi that wrote it: another one may not read it"
+    )
+    kept_at: Mapped[datetime] = _now("When the run ended")
+    expires_at: Mapped[datetime] = mapped_column(comment="When it may be deleted")
 
 
 class RunWait(Base):
@@ -389,6 +419,7 @@ class RunAttempt(Base):
             one_of("outcome", ("completed", "policy", "failed", "lost", "never-started")),
             name="run_attempts_outcome",
         ),
+        CheckConstraint(f"refused_reason ~ '{TOKEN}'", name="run_attempts_refused_is_a_word"),
         Index(
             "run_attempts_container_name",
             "container_name",
@@ -431,6 +462,9 @@ class RunAttempt(Base):
     refused_reason: Mapped[str | None] = mapped_column(comment="Why the gateway last refused a call of it")
     refused_at: Mapped[datetime | None] = mapped_column(comment="When it did")
     refusals: Mapped[int] = mapped_column(server_default=text("0"), comment="Calls it refused")
+    used_micros: Mapped[int] = _count("Micro-dollars that its settled and assumed calls count")
+    used_tokens: Mapped[int] = _count("Tokens that they count")
+    used_turns: Mapped[int] = _count("Those of them that ended stop, tool_use or length")
 
 
 class ProviderCall(Base):
@@ -441,7 +475,8 @@ class ProviderCall(Base):
         CheckConstraint(one_of("state", ("held", "settled", "assumed")), name="provider_calls_state"),
         CheckConstraint("(state = 'held') = (settled_at IS NULL)", name="held_call_is_open"),
         Index("provider_calls_run", "run_id", "attempt"),
-        Index("provider_calls_open", "host", "opened_at", postgresql_where=text("state = 'held'")),
+        Index("provider_calls_open", "run_id", postgresql_where=text("state = 'held'")),
+        CheckConstraint(one_of("lowered_by", ("cost-cap", "token-cap")), name="provider_calls_lowered_by"),
         {"comment": "One model call: written before its first byte goes upstream, settled after"},
     )
 
@@ -458,12 +493,12 @@ class ProviderCall(Base):
         server_default=text("'held'"),
         comment="held while open, settled when measured, assumed when nobody could measure it",
     )
-    held_micros: Mapped[int] = mapped_column(
-        BigInteger, server_default=text("0"), comment="Micro-dollars reserved for this call"
+    held_micros: Mapped[int | None] = mapped_column(
+        BigInteger, comment="Micro-dollars reserved for this call; null without a price"
     )
     held_tokens: Mapped[int] = _count("Tokens reserved for this call")
-    lowered: Mapped[bool] = mapped_column(
-        server_default=text("false"), comment="Its output was made shorter than asked, to fit what was left"
+    lowered_by: Mapped[str | None] = mapped_column(
+        comment="The cap for whose rest its output was made shorter than asked"
     )
     opened_at: Mapped[datetime] = _now("Before its first byte went upstream")
     settled_at: Mapped[datetime | None] = mapped_column(comment="When it was settled or assumed")
@@ -483,6 +518,56 @@ class ProviderCall(Base):
     )
     cost_class: Mapped[str | None] = mapped_column(comment="metered, floor, plan, estimate or unrated")
     price_version: Mapped[str | None] = mapped_column(comment="Which prices were used")
+    counted_micros: Mapped[int | None] = mapped_column(
+        BigInteger,
+        Computed(
+            "CASE WHEN state = 'held' THEN held_micros "
+            "WHEN state = 'settled' AND measured THEN coalesce(cost_micros, held_micros) "
+            "ELSE least(cost_micros, held_micros) END",
+            persisted=True,
+        ),
+        comment="Micro-dollars it counts now; null when neither a price nor a hold says",
+    )
+    counted_tokens: Mapped[int | None] = mapped_column(
+        BigInteger,
+        Computed(
+            "CASE WHEN state = 'settled' THEN tokens_in + tokens_out + tokens_cache_read + tokens_cache_write "
+            "ELSE held_tokens END",
+            persisted=True,
+        ),
+        comment="Tokens it counts now against the run's cap",
+    )
+
+
+class SpendAdjustment(Base):
+    """A figure that came late."""
+
+    __tablename__ = "spend_adjustments"
+    __table_args__ = (
+        UniqueConstraint("call_id", name="spend_adjustments_once"),
+        Index("spend_adjustments_run", "run_id"),
+        {"comment": "A figure that came after its call was assumed; rows are only ever added"},
+    )
+
+    id: Mapped[int] = _key("Surrogate key")
+    run_id: Mapped[int] = mapped_column(
+        ForeignKey("runs.id", ondelete="CASCADE"), comment="The run that called"
+    )
+    call_id: Mapped[int] = mapped_column(
+        ForeignKey("provider_calls.id", ondelete="CASCADE"), comment="The call that was assumed"
+    )
+    tokens_before: Mapped[int] = mapped_column(BigInteger, comment="Tokens on record until then")
+    tokens_after: Mapped[int] = mapped_column(BigInteger, comment="Tokens as measured")
+    micros_before: Mapped[int | None] = mapped_column(
+        BigInteger, comment="Micro-dollars on record until then"
+    )
+    micros_after: Mapped[int | None] = mapped_column(
+        BigInteger, comment="Micro-dollars as measured; null without a price"
+    )
+    in_windows: Mapped[bool] = mapped_column(
+        comment="The run had settled its windows, so these were changed too"
+    )
+    at: Mapped[datetime] = _now("When the figure came")
 
 
 class RunUsage(Base):
@@ -515,6 +600,39 @@ class RunUsage(Base):
     )
     cost_class: Mapped[str | None] = mapped_column(comment="metered, floor, plan, estimate or unrated")
     price_version: Mapped[str | None] = mapped_column(comment="Which prices were used")
+
+
+class EgressUse(Base):
+    """What a run did at one host outside of its box, or tried to."""
+
+    __tablename__ = "egress_uses"
+    __table_args__ = (
+        CheckConstraint("length(host) BETWEEN 1 AND 255", name="egress_uses_host_is_short"),
+        CheckConstraint("port BETWEEN 0 AND 65535", name="egress_uses_port"),
+        CheckConstraint("reason ~ '^[a-z][a-z0-9-]{0,63}$'", name="egress_uses_reason_is_a_word"),
+        CheckConstraint(
+            "connections >= 0 AND bytes_up >= 0 AND bytes_down >= 0", name="egress_uses_counts_not_negative"
+        ),
+        CheckConstraint("isfinite(first_at) AND isfinite(last_at)", name="egress_uses_times_are_finite"),
+        {
+            "comment": "What a run did at one host outside of its box, or tried to; at most 101 of each kind in a run"
+        },
+    )
+
+    run_id: Mapped[int] = mapped_column(
+        ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True, comment="The run"
+    )
+    host: Mapped[str] = mapped_column(
+        primary_key=True, comment="Name or address as asked for; * is all others"
+    )
+    port: Mapped[int] = mapped_column(primary_key=True, comment="Its port; 0 with *, or when there was none")
+    allowed: Mapped[bool] = mapped_column(primary_key=True, comment="Whether it was connected")
+    reason: Mapped[str] = mapped_column(primary_key=True, comment="Which rule let it through, or did not")
+    connections: Mapped[int] = _count("Connections made, or tries refused")
+    bytes_up: Mapped[int] = _count("Bytes that the run sent")
+    bytes_down: Mapped[int] = _count("Bytes that it was sent")
+    first_at: Mapped[datetime] = mapped_column(comment="The first of them")
+    last_at: Mapped[datetime] = mapped_column(comment="When something last moved")
 
 
 class SpendWindow(Base):

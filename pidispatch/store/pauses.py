@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import Text, bindparam, text
 
@@ -14,14 +15,16 @@ from pidispatch.store.models import OCCUPYING_SQL
 # might wait for ever. Locks on tables queue in turn, so this one waits for the admissions under way, and only for them.
 IN_TURN = text("LOCK TABLE scopes IN EXCLUSIVE MODE")
 KNOWN = text("SELECT EXISTS (SELECT 1 FROM scopes WHERE key = :key)")
-BEFORE = text("SELECT paused_at FROM scopes WHERE key = :key")
+BEFORE = text("SELECT paused_at, stopped_at FROM scopes WHERE key = :key")
 PAUSE = text("""
-INSERT INTO scopes (key, paused_at, paused_by) VALUES (:key, clock_timestamp(), :actor)
+INSERT INTO scopes (key, paused_at, paused_by, stopped_at)
+VALUES (:key, clock_timestamp(), :actor, CASE WHEN :stops THEN clock_timestamp() END)
 ON CONFLICT (key) DO UPDATE SET paused_at = coalesce(scopes.paused_at, excluded.paused_at),
-  paused_by = CASE WHEN scopes.paused_at IS NULL THEN excluded.paused_by ELSE scopes.paused_by END
-RETURNING paused_at, paused_by
+  paused_by = CASE WHEN scopes.paused_at IS NULL THEN excluded.paused_by ELSE scopes.paused_by END,
+  stopped_at = coalesce(scopes.stopped_at, excluded.stopped_at)
+RETURNING paused_at, paused_by, stopped_at
 """)
-RESUME = text("UPDATE scopes SET paused_at = NULL, paused_by = NULL WHERE key = :key")
+RESUME = text("UPDATE scopes SET paused_at = NULL, paused_by = NULL, stopped_at = NULL WHERE key = :key")
 # A run that was caught by the pause forgets it; a locked one is being looked at and will be told anew.
 LET_GO = text("""
 UPDATE runs SET state = 'queued', cause = NULL, epoch = epoch + 1, state_since = clock_timestamp()
@@ -49,7 +52,7 @@ FROM hosts h ORDER BY h.name
 class Pause:
     """What became of a pause or a resume. `changed` is False when it was so already.
 
-    `paused_at` is since when the scope is held back, or was; `running` and `waiting` count its runs right after.
+    `stopped_at` is since when every model call of its runs is refused, or was; None: they may call. `paused_at` is since when the scope is held back, or was; `running` and `waiting` count its runs right after.
     `everything_paused_at` tells that another pause, that of everything, holds its runs back too.
     """
 
@@ -60,6 +63,7 @@ class Pause:
     running: int
     waiting: int
     everything_paused_at: datetime | None
+    stopped_at: datetime | None
 
 
 def known(database: Database, key: str) -> bool:
@@ -69,25 +73,32 @@ def known(database: Database, key: str) -> bool:
         return found
 
 
-def pause(database: Database, key: str, *, actor: str, reason: str | None = None) -> Pause:
-    """Once this has returned, no run of the scope is admitted until `resume`. Runs that hold a slot go on."""
+def pause(
+    database: Database, key: str, *, actor: str, reason: str | None = None, stops_calls: bool = False
+) -> Pause:
+    """Once this has returned, no run of the scope is admitted until `resume`. Runs that hold a slot go on.
+
+    With `stops_calls` they open no model call any more; those under way are cut by their gateway.
+    """
     with database.transaction() as connection:
         connection.execute(IN_TURN)
-        before = connection.execute(BEFORE, {"key": key}).scalar_one_or_none()
-        now = connection.execute(PAUSE, {"key": key, "actor": actor}).one()
-        audit(connection, "pause", key, actor, {"changed": before is None, "reason": reason})
-    return _told(database, key, before is None, now.paused_at, now.paused_by)
+        before = connection.execute(BEFORE, {"key": key}).one_or_none() or (None, None)
+        now = connection.execute(PAUSE, {"key": key, "actor": actor, "stops": stops_calls}).one()
+        changed = before[0] is None or (stops_calls and before[1] is None)
+        stops = {"stops_calls": True} if stops_calls else {}
+        audit(connection, "pause", key, actor, {"changed": changed, "reason": reason, **stops})
+    return _told(database, key, changed, now)
 
 
 def resume(database: Database, key: str, *, actor: str, reason: str | None = None) -> Pause:
-    """Let the scope's runs start again; a scope that is not paused stays as it is."""
+    """Let the scope's runs start and call again; a scope that is not paused stays as it is."""
     with database.transaction() as connection:
         connection.execute(IN_TURN)
-        before = connection.execute(BEFORE, {"key": key}).scalar_one_or_none()
+        before = connection.execute(BEFORE, {"key": key}).one_or_none() or (None, None)
         connection.execute(RESUME, {"key": key})
         connection.execute(LET_GO, {"key": key})
-        audit(connection, "resume", key, actor, {"changed": before is not None, "reason": reason})
-    return _told(database, key, before is not None, before, None)
+        audit(connection, "resume", key, actor, {"changed": before[0] is not None, "reason": reason})
+    return _told(database, key, before[0] is not None, (before[0], None, before[1]))
 
 
 def bells_after_resume(database: Database) -> Sequence[tuple[str, int]]:
@@ -96,8 +107,11 @@ def bells_after_resume(database: Database) -> Sequence[tuple[str, int]]:
         return [(row.name, row.bells) for row in connection.execute(DUE) if row.bells > 0]
 
 
-def _told(database: Database, key: str, changed: bool, at: datetime | None, by: str | None) -> Pause:  # noqa: FBT001
+def _told(database: Database, key: str, changed: bool, row: Any) -> Pause:  # noqa: FBT001
     """Counted after the commit: a long count must hold up nobody."""
+    paused_at, paused_by, stopped_at = row
     with database.transaction() as connection:
         counts = connection.execute(STANDING, {"key": key}).one()
-    return Pause(key, changed, at, by, counts.running, counts.waiting, counts.everything)
+    return Pause(
+        key, changed, paused_at, paused_by, counts.running, counts.waiting, counts.everything, stopped_at
+    )

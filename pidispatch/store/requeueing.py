@@ -25,10 +25,12 @@ FROM runs r LEFT JOIN run_payloads p ON p.run_id = r.id WHERE r.id = :id FOR NO 
 # folder is another matter; and it spends no one-shot.
 ADD_RUN = text("""
 INSERT INTO runs (public_id, kind, target, scope, mutex, pinned_host, trigger_type, trigger_id, trigger_index, flow,
-                  command, provider, model, image, max_turns, priority, parent_id, root_id, chain_depth, subject, requeue_of)
+                  command, provider, model, image, max_turns, priority, parent_id, root_id, chain_depth, subject, requeue_of,
+                  egress_hosts)
 SELECT :public_id, kind, target, scope, mutex, pinned_host, trigger_type, trigger_id, trigger_index, flow,
        command, provider, model, image, max_turns, priority, parent_id, root_id, chain_depth,
-       CASE WHEN kind <> 'local' OR NOT :other_task THEN subject END, id
+       CASE WHEN kind <> 'local' OR NOT :other_task THEN subject END, id,
+       egress_hosts
 FROM runs WHERE id = :id
 ON CONFLICT (public_id) DO NOTHING RETURNING id
 """)

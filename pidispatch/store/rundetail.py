@@ -7,30 +7,37 @@ from typing import Any
 
 from sqlalchemy import text
 
+from pidispatch.domain.landing import stopped_at
 from pidispatch.ports import ChainAnswer
 from pidispatch.store.asked import DeliveryRecord, deliveries_of
 from pidispatch.store.chains import answers_in
+from pidispatch.store.costs import COST, COST_CLASS, HELD, PRICES
 from pidispatch.store.database import Database
+from pidispatch.store.egress import EgressRecord, egress_of
 from pidispatch.store.history import RunRecord, read_run
 
 ATTEMPTS = text("""
 SELECT attempt, host, container_name, container_id, image_id, admitted_at, boxed_at, go_at, exited_at, ended_at,
-       exit_code, oom_killed, outcome, reason, why, report_verified
+       exit_code, oom_killed, outcome, reason, why, report_verified, refused_reason, refused_at, refusals
 FROM run_attempts WHERE run_id = :id ORDER BY attempt
 """)
 # A run that has not ended has no usage rows yet: its calls are summed here as they will be at its end.
-USAGE = text("""
+USAGE = text(f"""
 SELECT provider, model, calls, failed_calls, estimated_calls, tokens_in, tokens_out, tokens_cache_read,
-       tokens_cache_write, tokens_reasoning, cost_micros, cost_class
+       tokens_cache_write, tokens_reasoning, cost_micros, cost_class, price_version, 0::bigint AS held_micros
 FROM run_usage WHERE run_id = :id
 UNION ALL
 SELECT provider, model, count(*)::int,
        (count(*) FILTER (WHERE state <> 'held' AND (status IS NULL OR status NOT BETWEEN 200 AND 299)))::int,
        (count(*) FILTER (WHERE NOT measured OR state = 'assumed'))::int, sum(tokens_in)::bigint,
        sum(tokens_out)::bigint, sum(tokens_cache_read)::bigint, sum(tokens_cache_write)::bigint,
-       sum(tokens_reasoning)::bigint, NULL::bigint, NULL::text
-FROM provider_calls WHERE run_id = :id AND NOT EXISTS (SELECT 1 FROM run_usage u WHERE u.run_id = :id)
+       sum(tokens_reasoning)::bigint, {COST}, {COST_CLASS}, {PRICES}, {HELD}
+FROM provider_calls c WHERE run_id = :id AND NOT EXISTS (SELECT 1 FROM run_usage u WHERE u.run_id = :id)
 GROUP BY provider, model ORDER BY 1, 2
+""")  # noqa: S608 - fixed words
+ADJUSTMENTS = text("""
+SELECT a.at, c.provider, c.model, a.tokens_before, a.tokens_after, a.micros_before, a.micros_after, a.in_windows
+FROM spend_adjustments a JOIN provider_calls c ON c.id = a.call_id WHERE a.run_id = :id ORDER BY a.id
 """)
 RESERVATIONS = text("""
 SELECT w.scope, w.unit, w.period, w.starts_on, v.state, v.held, v.settled, w.used
@@ -51,12 +58,20 @@ SELECT w.conditions, w.checks, w.faults, w.last_profile, w.last_answer, w.last_a
        w.let_go_at, s.public_id AS superseded_by
 FROM run_waits w LEFT JOIN runs s ON s.id = w.superseded_by WHERE w.run_id = :id
 """)
+SESSION = text("""
+SELECT r.session_resumed AS resumed, r.session_reason AS reason, octet_length(s.session) AS kept_bytes,
+       s.expires_at AS kept_until, ARRAY(SELECT c.public_id FROM runs c WHERE c.continues = r.id ORDER BY c.id)
+FROM runs r LEFT JOIN run_sessions s ON s.run_id = r.id AND s.expires_at > clock_timestamp() WHERE r.id = :id
+""")
 TELLING = text("SELECT admission, reported FROM runs WHERE id = :id")
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptRecord:
-    """One box: `go_at` is when it was allowed to spend; `report_verified` whether its report was signed."""
+    """One box: `go_at` is when it was allowed to spend; `report_verified` whether its report was signed.
+
+    `refusals` counts the model calls that the gateway refused, `refused_reason` says why the last one.
+    """
 
     attempt: int
     host: str
@@ -74,11 +89,14 @@ class AttemptRecord:
     reason: str | None
     why: str | None
     report_verified: bool | None
+    refused_reason: str | None
+    refused_at: datetime | None
+    refusals: int
 
 
 @dataclass(frozen=True, slots=True)
 class UsageRecord:
-    """What one model used in the run, as the gateway measured it."""
+    """What one model used in the run, as the gateway measured it; `held_micros` is held by calls under way."""
 
     provider: str
     model: str
@@ -92,6 +110,22 @@ class UsageRecord:
     tokens_reasoning: int
     cost_micros: int | None
     cost_class: str | None
+    price_version: str | None
+    held_micros: int
+
+
+@dataclass(frozen=True, slots=True)
+class AdjustmentRecord:
+    """A figure that came after its call had been assumed; `in_windows` when it changed what the run had settled."""
+
+    at: datetime
+    provider: str
+    model: str
+    tokens_before: int
+    tokens_after: int
+    micros_before: int | None
+    micros_after: int | None
+    in_windows: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,12 +188,29 @@ class WaitRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class SessionRecord:
+    """At which cap the run `stopped_at` (cost, tokens, turns), what is kept of it, and which runs went on with it.
+
+    `resumed` and `reason` say whether it went on with an earlier one's conversation, and why or why not; `reason` also why
+    nothing is kept.
+    """
+
+    stopped_at: str | None
+    resumed: bool | None
+    reason: str | None
+    kept_bytes: int | None
+    kept_until: datetime | None
+    continued_by: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
 class RunDetail:
     """`admission` holds the facts of the last decision, `reported` what the box said of itself (never money)."""
 
     run: RunRecord
     attempts: Sequence[AttemptRecord]
     usage: Sequence[UsageRecord]
+    adjustments: Sequence[AdjustmentRecord]
     reservations: Sequence[ReservationRecord]
     payload: PayloadRecord | None
     admission: dict[str, Any] | None
@@ -167,6 +218,8 @@ class RunDetail:
     chain: ChainRecord
     wait: WaitRecord | None
     asked: Sequence[DeliveryRecord]
+    session: SessionRecord
+    egress: Sequence[EgressRecord]
 
 
 def run_detail(database: Database, run_id: int) -> RunDetail:
@@ -182,6 +235,7 @@ def run_detail(database: Database, run_id: int) -> RunDetail:
             run=run,
             attempts=[AttemptRecord(*row) for row in connection.execute(ATTEMPTS, asked)],
             usage=[UsageRecord(*row) for row in connection.execute(USAGE, asked)],
+            adjustments=[AdjustmentRecord(*row) for row in connection.execute(ADJUSTMENTS, asked)],
             reservations=[ReservationRecord(*row) for row in connection.execute(RESERVATIONS, asked)],
             payload=None if payload is None else _payload(*payload),
             admission=telling.admission,
@@ -189,6 +243,10 @@ def run_detail(database: Database, run_id: int) -> RunDetail:
             chain=_chain(*chain),
             wait=None if wait is None else WaitRecord(*wait),
             asked=deliveries_of(connection, run_id),
+            session=SessionRecord(
+                stopped_at(run.outcome, run.reason, run.why), *connection.execute(SESSION, asked).one()
+            ),
+            egress=egress_of(connection, run_id),
         )
 
 

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, TextClause, text
+from sqlalchemy import Boolean, Connection, Text, TextClause, bindparam, text
 
 from pidispatch.domain.run import AttemptFacts, Claim, Job, Occupant, State
+from pidispatch.domain.session import FRESH, Staged
 from pidispatch.errors import StaleEpoch
 from pidispatch.store.database import Database
 from pidispatch.store.models import OCCUPYING_SQL
@@ -15,18 +16,19 @@ UPDATE runs r SET state = 'preparing', epoch = r.epoch + 1, state_since = clock_
 FROM run_payloads p
 WHERE p.run_id = r.id AND r.id = :id AND r.epoch = :epoch AND r.state = 'admitted'
 RETURNING r.epoch, p.folder, p.task, p.task_bytes, p.event, r.target, r.flow, r.trigger_type, r.provider, r.model, r.image,
-          r.max_turns, r.max_tokens
+          r.max_turns, r.max_tokens, r.continues
 """)
 BOXED = text("""
 WITH moved AS (
-  UPDATE runs SET state = 'running', epoch = epoch + 1, state_since = clock_timestamp()
+  UPDATE runs SET state = 'running', epoch = epoch + 1, state_since = clock_timestamp(),
+         session_resumed = coalesce(:resumed, session_resumed), session_reason = coalesce(:session_reason, session_reason)
   WHERE id = :id AND epoch = :epoch AND state = 'preparing' RETURNING id, attempt, epoch),
 boxed AS (
   UPDATE run_attempts a SET container_id = :container, container_name = :name, commit_before = :commit,
          boxed_at = clock_timestamp()
   FROM moved WHERE a.run_id = moved.id AND a.attempt = moved.attempt)
 SELECT epoch FROM moved
-""")
+""").bindparams(bindparam("resumed", type_=Boolean), bindparam("session_reason", type_=Text))
 FINISHING = text("""
 UPDATE runs SET state = 'finishing', epoch = epoch + 1,
        state_since = CASE state WHEN 'finishing' THEN state_since ELSE clock_timestamp() END
@@ -63,8 +65,17 @@ SELECT r.epoch, r.state, r.attempt, r.public_id, r.stop_reason, a.container_id, 
         ORDER BY c.settled_at DESC, c.id DESC LIMIT 1) AS last_status,
        (SELECT count(*) FROM provider_calls c WHERE c.run_id = r.id AND c.attempt = r.attempt
         AND (c.tokens_in > 0 OR c.tokens_out > 0 OR c.state = 'assumed')) AS billed,
-       (SELECT count(*) FROM provider_calls c WHERE c.run_id = r.id AND c.state = 'held') AS open_calls
-FROM runs r LEFT JOIN run_attempts a ON a.run_id = r.id AND a.attempt = r.attempt WHERE r.id = :id
+       (SELECT count(*) FROM provider_calls c WHERE c.run_id = r.id AND c.state = 'held') AS open_calls,
+       CASE WHEN a.refused_at > coalesce(l.opened_at, '-infinity') THEN a.refused_reason
+            WHEN l.stop_reason = 'length' THEN l.lowered_by
+            WHEN l.stop_reason = 'aborted' AND EXISTS (
+              SELECT 1 FROM scopes s WHERE s.key IN ('*', r.scope, 'project:' || r.project)
+                AND s.stopped_at BETWEEN l.opened_at AND l.settled_at) THEN 'stopped' END AS refused
+FROM runs r LEFT JOIN run_attempts a ON a.run_id = r.id AND a.attempt = r.attempt
+LEFT JOIN LATERAL (
+  SELECT c.opened_at, c.settled_at, c.stop_reason, c.lowered_by FROM provider_calls c
+  WHERE c.run_id = r.id AND c.attempt = r.attempt ORDER BY c.id DESC LIMIT 1) l ON true
+WHERE r.id = :id
 """)
 
 
@@ -84,8 +95,24 @@ class PostgresRuns:
         epoch, *rest = row
         return Job(_at(claim, epoch), *rest)
 
-    def boxed(self, claim: Claim, *, container_id: str, name: str, commit_before: str | None = None) -> Claim:
-        return self._advance(BOXED, claim, container=container_id, name=name, commit=commit_before)
+    def boxed(
+        self,
+        claim: Claim,
+        *,
+        container_id: str,
+        name: str,
+        commit_before: str | None = None,
+        session: Staged = FRESH,
+    ) -> Claim:
+        return self._advance(
+            BOXED,
+            claim,
+            container=container_id,
+            name=name,
+            commit=commit_before,
+            resumed=None if session.reason is None else session.resumed,
+            session_reason=session.reason,
+        )
 
     def stopping(self, claim: Claim, *, reason: str) -> Claim:
         return self._advance(STOPPING, claim, reason=reason)
@@ -125,6 +152,7 @@ class PostgresRuns:
             report_reason=row.report_reason,
             silent_attempts=row.silent_attempts,
             unstarted_attempts=row.unstarted_attempts,
+            refused=row.refused,
         )
 
     def _advance(self, statement: TextClause, claim: Claim, **values: Any) -> Claim:

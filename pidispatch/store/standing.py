@@ -36,7 +36,7 @@ SELECT h.name, h.capacity,
 FROM hosts h ORDER BY h.name
 """)  # noqa: S608 - fixed words
 PAUSED = text(
-    "SELECT key, paused_at, paused_by FROM scopes WHERE paused_at IS NOT NULL ORDER BY key <> '*', key"
+    "SELECT key, paused_at, paused_by, stopped_at FROM scopes WHERE paused_at IS NOT NULL ORDER BY key <> '*', key"
 )
 HELD_CALLS = text("SELECT count(*) FROM provider_calls WHERE state = 'held'")
 WINDOWS = text("""
@@ -85,11 +85,12 @@ class HostRecord:
 
 @dataclass(frozen=True, slots=True)
 class PauseRecord:
-    """A scope that an operator holds back; `*` is everything."""
+    """A scope that an operator holds back; `*` is everything. `stopped_at`: since then its runs may call no model."""
 
     scope: str
     paused_at: datetime
     paused_by: str | None
+    stopped_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +132,11 @@ class QueueStatus:
     def paused_since(self) -> datetime | None:
         """Since when everything is held back."""
         return next((pause.paused_at for pause in self.paused if pause.scope == EVERYTHING), None)
+
+    @property
+    def stopped_since(self) -> datetime | None:
+        """Since when no run may call a model."""
+        return next((pause.stopped_at for pause in self.paused if pause.scope == EVERYTHING), None)
 
     def workers_on(self, host: str) -> int:
         return sum(worker.host == host for worker in self.workers)

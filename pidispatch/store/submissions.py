@@ -11,10 +11,10 @@ ADD_SCOPE = text('INSERT INTO scopes (key, "limit") VALUES (:key, :limit) ON CON
 ADD_RUN = text("""
 INSERT INTO runs (public_id, kind, target, scope, mutex, pinned_host, trigger_type, trigger_id, trigger_index, flow,
                   command, provider, model, image, max_turns, max_tokens, priority, state, cause, not_before,
-                  subject, one_shot, replica, replicas)
+                  subject, one_shot, replica, replicas, egress_hosts)
 VALUES (:public_id, :kind, :target, :scope, :mutex, :pinned_host, :trigger_type, :trigger_id, :trigger_index, :flow,
         :command, :provider, :model, :image, :max_turns, :max_tokens, :priority, :state, :cause, :not_before,
-        :subject, :one_shot, :replica, :replicas)
+        :subject, :one_shot, :replica, :replicas, CAST(:egress_hosts AS text[]))
 ON CONFLICT (public_id) DO NOTHING RETURNING id
 """)
 ADD_PAYLOAD = text("""
@@ -63,6 +63,7 @@ def values_of(run: NewRun) -> dict[str, Any]:
         "replicas": run.replicas,
         "subject": run.subject,
         "one_shot": run.one_shot,
+        "egress_hosts": list(run.egress_hosts) or None,
     }
 
 

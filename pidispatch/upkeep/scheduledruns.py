@@ -102,6 +102,7 @@ class ScheduledRuns:
             priority=max(-100, min(work.priority, 100)),
             cause=cause,
             not_before=not_before,
+            egress_hosts=work.egress,
         )
         subject = folder_subject(run.scope, work.lane, task)
         return Arrival(delivery, subject, run, beside)

@@ -5,6 +5,7 @@ import json
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from pidispatch.app import busy
 from pidispatch.app.monitor import Monitor
 from pidispatch.app.places import Addresses
 from pidispatch.config import load
@@ -12,6 +13,7 @@ from pidispatch.domain.health import Word
 from tests.cli.lives import begin, call, end
 from tests.store.builders import a_host, a_run
 from tests.support.breaking import open_one
+from tests.support.wallclock import utc
 
 
 @pytest.fixture
@@ -55,6 +57,22 @@ def test_all_is_well(monitor):
 
     assert (answer.status, answer.content_type) == (200, "application/json")
     assert json.loads(answer.body) == {"ok": True, "faults": []}
+
+
+def test_a_busy_provider_has_a_gauge(monitor, monkeypatch):
+    monkeypatch.setattr(busy, "ControlDoors", lambda control: AllBusy())
+    monkeypatch.setattr(busy.os, "access", lambda path, mode: True)
+
+    found = read(monitor().metrics())["pidispatch_provider_busy_seconds"]
+
+    [(labels, seconds)] = found.items()
+    assert labels == (("host", "h1"), ("provider", "anthropic"))
+    assert seconds > 1e6
+
+
+class AllBusy:
+    def busy_providers(self, *, seconds):
+        return {"anthropic": utc(2099, 1, 1)}
 
 
 def test_another_schema_is_red_and_its_rows_are_not_read(monitor, database):

@@ -83,3 +83,14 @@ def test_a_name_with_control_characters_reaches_no_terminal_as_it_is(command, fo
     said = command("check", "projects.json")
 
     assert "\x1b" not in said.out + said.err
+
+
+def test_prices_are_judged_as_the_other_files_are(command, folder):
+    (folder / "prices.json").write_text('{"version": 1, "free": ["ollama/*"]}')
+    (folder / "bad-prices.json").write_text('{"version": 1, "free": ["ollama"]}')
+
+    said = command("check", "prices.json", "bad-prices.json")
+
+    assert said.code == 2
+    assert said.out == "ok: prices.json: prices, 0 prices, 1 free, 0 in a plan\n"
+    assert said.err.startswith("pidispatch: bad-prices.json:1: free[0]: ")

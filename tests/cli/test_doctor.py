@@ -27,7 +27,19 @@ from tests.support.engines import scripted_engine
 from tests.support.timed import Folders, an_entry, synced, the_schedules
 from tests.support.wallclock import utc
 
-ENVIRONMENT = ["limits", "triggers", "redis", "engine", "image", "gateway", "provider", "schema"]
+ENVIRONMENT = [
+    "limits",
+    "triggers",
+    "prices",
+    "egress",
+    "redis",
+    "engine",
+    "image",
+    "gateway",
+    "provider",
+    "model",
+    "schema",
+]
 ROWS = [
     "windows", "scopes", "folders", "slots", "ended runs", "reservations", "charges", "one-shots", "attempts", "payloads",
     "waits", "worker", "reconciler",
@@ -60,7 +72,14 @@ class Surroundings:
             "GET /healthz": (200, {"ready": True}),
             "GET /providers/anthropic": (
                 200,
-                {"name": "anthropic", "api": "anthropic-messages", "known_to_pi": True, "credential": True},
+                {
+                    "name": "anthropic",
+                    "api": "anthropic-messages",
+                    "known_to_pi": True,
+                    "credential": True,
+                    "rating": "priced",
+                    "key_source": "ANTHROPIC_API_KEY",
+                },
             ),
         }
         self.containers = []
@@ -150,7 +169,7 @@ def test_a_person_sees_a_line_for_each_check_and_the_way_out(doctor, database):
     assert "ok       engine: answers as ENGINE-ENGIN\n" in said.out
     assert "FAILED   windows: runs of *, day from 2" in said.out
     assert "used is 7, its reservations are 1\n         keep the database as it is" in said.out
-    assert said.out.splitlines()[-1].startswith("23 checks: 2 failed")
+    assert said.out.splitlines()[-1].startswith("24 checks: 2 failed")
 
 
 def test_rows_and_containers_that_do_not_match_are_named(doctor, database, around):
@@ -247,6 +266,13 @@ def test_a_triggers_file_that_is_broken_is_a_failure(pidispatch, bare, tmp_path)
     assert "broken.json" in failures(pidispatch("doctor", "--json"))["triggers"]
 
 
+def test_a_prices_file_that_is_broken_is_a_failure(pidispatch, bare, tmp_path):
+    (tmp_path / "broken.json").write_text("{")
+    bare.setenv("PIDISPATCH_PRICES_FILE", str(tmp_path / "broken.json"))
+
+    assert "broken.json" in failures(pidispatch("doctor", "--json"))["prices"]
+
+
 def test_a_schedule_is_looked_after_or_that_is_said(pidispatch, database):
     a_host(database)
     folders = Folders()
@@ -298,6 +324,13 @@ def test_a_schema_that_is_behind_is_a_failure_and_its_rows_are_left_alone(pidisp
         ),
         (lambda around: around.gateway.pop("GET /providers/anthropic"), "provider", "warning"),
         (lambda around: around.engine.pop("GET /info"), "engine", "FAILED"),
+        (
+            lambda around: around.gateway.update(
+                {"GET /providers": (200, {"busy": {"anthropic": "2099-01-02T03:04:05+00:00"}})}
+            ),
+            "pressure",
+            "warning",
+        ),
     ],
 )
 def test_each_part_outside_is_looked_at(doctor, around, break_it, check, grade):
@@ -307,6 +340,60 @@ def test_each_part_outside_is_looked_at(doctor, around, break_it, check, grade):
 
     assert graded(said)[check] == grade
     assert next(each for each in said.document["findings"] if each["check"] == check)["way_out"]
+
+
+def told(said, check):
+    return next(each for each in said.document["findings"] if each["check"] == check)
+
+
+def test_a_provider_is_told_with_the_name_of_its_key(doctor):
+    said = told(doctor("--json"), "provider")
+
+    assert said["detail"] == "anthropic by anthropic-messages; its key is from ANTHROPIC_API_KEY"
+
+
+@pytest.mark.parametrize(
+    ("lacks", "words"),
+    [
+        ("no-key", "the gateway has no key for it"),
+        ("oauth-login", "the gateway has no key for it: pi is logged in by OAuth, which is no API key"),
+        (
+            "key-command",
+            "the gateway has no key for it: pi's auth.json names a command, which is not run here",
+        ),
+    ],
+)
+def test_a_key_that_is_missing_is_told_with_its_reason(doctor, around, lacks, words):
+    around.gateway["GET /providers/anthropic"][1].update(credential=False, lacks=lacks)
+
+    said = told(doctor("--json"), "provider")
+
+    assert (said["grade"], said["detail"]) == ("warning", f"anthropic: {words}")
+    assert "ANTHROPIC_API_KEY" in said["way_out"]
+
+
+@pytest.mark.parametrize(
+    ("facts", "grade"),
+    [
+        ({}, "warning"),
+        ({"model_listed": True}, "ok"),
+        ({"known_to_pi": False}, "ok"),
+        ({"rating": "free"}, "ok"),
+    ],
+)
+def test_a_model_that_nobody_knows_is_a_warning(doctor, around, facts, grade):
+    around.gateway["GET /providers/anthropic"][1].update({"rating": "unknown", **facts})
+
+    assert told(doctor("--json"), "model")["grade"] == grade
+
+
+def test_a_providers_file_that_a_gateway_would_refuse_is_a_failure(doctor, bare, tmp_path):
+    file = tmp_path / "providers.json"
+    bare.setenv("PIDISPATCH_PROVIDERS_FILE", str(file))
+
+    assert failures(doctor("--json"))["providers file"] == f"{file}: does not exist"
+    file.write_text('{"version": 1, "providers": {"groq": {"slots": 2}}}')
+    assert told(doctor("--json"), "providers file")["grade"] == "ok"
 
 
 def test_a_gateway_that_is_not_there_is_a_failure(pidispatch, around):
@@ -329,3 +416,15 @@ def test_an_installation_that_was_never_used_makes_no_host(pidispatch, database)
     pidispatch("doctor")
 
     assert value(database, "SELECT count(*) FROM hosts") == 0
+
+
+def test_an_allowlist_that_is_broken_is_a_failure_and_egress_that_is_off_a_warning(
+    pidispatch, bare, tmp_path
+):
+    (tmp_path / "egress.conf").write_text("*.example.com\n")
+    bare.setenv("PIDISPATCH_EGRESS_FILE", str(tmp_path / "egress.conf"))
+    assert "egress.conf:1: " in failures(pidispatch("doctor", "--json"))["egress"]
+
+    bare.setenv("PI_EGRESS", "0")
+    bare.setenv("PIDISPATCH_EGRESS_OFF_BECAUSE", "a lab")
+    assert graded(pidispatch("doctor", "--json"))["egress"] == "warning"

@@ -1,5 +1,6 @@
 """`explain`: gates, numbers and what a run waits for, of runs in every state."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -40,6 +41,7 @@ def test_an_admitted_run_shows_every_gate_and_its_numbers(pidispatch, database, 
         "attempts",
         "wait",
         "asked",
+        "session",
         "breaker",
         "slot",
         "lateness",
@@ -110,6 +112,21 @@ def test_a_deferred_run_says_what_it_waits_for_now(pidispatch, database, site):
     assert "gateway-unreachable; place 1 in line" in said
 
 
+def test_a_run_whose_provider_is_busy_says_until_when(pidispatch, database, site):
+    run_id = a_run(database)
+    until = value(database, "SELECT now()") + timedelta(seconds=90)
+    site.doors.providers["scripted"] = replace(site.doors.providers["scripted"], busy_until=until)
+    site.gate.admit()
+
+    found = pidispatch("explain", str(run_id), "--json").document
+    said = pidispatch("explain", str(run_id)).out
+
+    assert found["waits_for"]["word"] == "provider-busy"
+    assert verdicts(found)["provider"] == "stopped here"
+    assert f"provider-busy: openai-completions, a key, busy until {until:%Y-%m-%d %H:%M:%S}" in said
+    assert "its provider is busy (provider-busy); place 1 in line" in said
+
+
 def test_a_run_that_nobody_looked_at_says_what_it_waits_for(pidispatch, database):
     run_id = a_run(database, folder="/repos/x")
     said = pidispatch("explain", str(run_id)).out
@@ -143,7 +160,7 @@ def test_the_attempts_and_the_end_are_one_line_each(pidispatch, database):
     lines = pidispatch("explain", str(run_id)).out.splitlines()
 
     assert lines[-2] == "attempt 1 on h1 got its go, failed infra agent-died, exit code 1"
-    assert lines[-1].endswith("failed: infra (agent-died), 110 (100 in, 10 out) in 1 call")
+    assert lines[-1].endswith("failed: infra (agent-died), 110 (100 in, 10 out) in 1 call, no price")
 
 
 def test_explaining_a_run_needs_no_policy(pidispatch, database, monkeypatch):

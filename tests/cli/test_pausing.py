@@ -6,7 +6,9 @@ from pidispatch.domain.identity import folder_scope
 from tests.cli.lives import begin
 from tests.store.builders import a_host, a_run, try_next, value
 
-PAUSE = ["scope", "changed", "paused_at", "paused_by", "running", "waiting", "everything_paused_at"]
+PAUSE = [
+    "scope", "changed", "paused_at", "paused_by", "running", "waiting", "everything_paused_at", "stopped_at",
+]  # fmt: skip
 
 
 def test_everything_is_paused_and_goes_on(pidispatch, database, services):

@@ -301,3 +301,18 @@ def test_an_engine_that_cannot_ask_git_is_said(run, gitbox, database, fault, wor
     assert said.code == 1
     assert words in said.err
     assert value(database, "SELECT count(*) FROM runs") == 0
+
+
+def test_hosts_of_a_request_are_those_of_its_run(run, database):
+    said = run("--task", "do it", "--egress", "a.example:8443", "--egress", "@npm")
+
+    assert said.code == 0
+    assert row(database, KEPT)["egress_hosts"] == ["a.example:8443", "@npm"]
+
+
+@pytest.mark.parametrize("host", ["*.example", "10.0.0.1", "https://a.example"])
+def test_a_host_that_is_none_is_refused(run, host):
+    said = run("--task", "do it", "--egress", host)
+
+    assert said.code == 2
+    assert host in unboxed(said.err)

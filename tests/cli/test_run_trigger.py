@@ -227,3 +227,10 @@ def test_a_folder_that_is_not_there_is_refused(fire, write, tmp_path):
 
     assert said.code == 1
     assert "gone' does not exist" in said.err
+
+
+def test_a_run_has_the_hosts_of_its_entry(fire, write, database):
+    write(egress=["a.example", "@pypi"])
+
+    assert fire().code == 0
+    assert row(database, KEPT)["egress_hosts"] == ["a.example", "@pypi"]

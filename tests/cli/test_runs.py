@@ -5,26 +5,32 @@ import pytest
 from pidispatch.domain.chaintree import Harvest
 from pidispatch.domain.outbox import Child, Refusal
 from pidispatch.domain.run import BoxEnd
+from pidispatch.entrypoints.cli.wording import money_in_words
+from pidispatch.ports import CallEnd
+from pidispatch.store.calls import PostgresCallLedger, PostgresTickets
 from pidispatch.store.endings import PostgresEndings
 from pidispatch.store.runs import PostgresRuns
 from tests.cli.lives import CONTAINER, DONE, FAILED, begin, call, end
 from tests.store.builders import a_host, a_run, row, value
+from tests.support.calls import cost, opened, worst
 
 RECORD = [
     "id", "public_id", "kind", "target", "flow", "trigger_type", "state", "outcome", "result", "reason",
     "why", "cause", "until", "blocked_by", "place", "priority", "attempt", "host", "pinned_host",
     "provider", "model", "image", "max_turns", "max_tokens", "stop_reason", "exit_code", "turns",
     "calls", "tokens_in", "tokens_out", "tokens_cache_read", "tokens_cache_write", "tokens_total",
-    "cost_micros", "created_at", "queued_at", "state_since", "admitted_at", "started_at", "ended_at",
-    "deadline_at", "seconds", "requeue_of", "unreachable", "trigger_id",
+    "cost_micros", "cost_class", "cost_cap_micros", "held_micros", "created_at", "queued_at", "state_since", "admitted_at", "started_at", "ended_at",
+    "deadline_at", "seconds", "requeue_of", "unreachable", "trigger_id", "continues",
 ]  # fmt: skip
 ATTEMPT = [
     "attempt", "host", "container_name", "container_id", "image_id", "admitted_at", "boxed_at", "go_at",
     "exited_at", "ended_at", "exit_code", "oom_killed", "outcome", "reason", "why", "report_verified",
+    "refused_reason", "refused_at", "refusals",
 ]  # fmt: skip
 USAGE = [
     "provider", "model", "calls", "failed_calls", "estimated_calls", "tokens_in", "tokens_out",
     "tokens_cache_read", "tokens_cache_write", "tokens_reasoning", "cost_micros", "cost_class",
+    "price_version", "held_micros",
 ]  # fmt: skip
 RESERVATION = ["scope", "unit", "period", "starts_on", "state", "held", "settled", "used"]
 CHAIN = ["depth", "parent", "root", "refused", "answers"]
@@ -63,13 +69,14 @@ def test_the_newest_run_is_first_and_each_is_one_line(pidispatch, database):
         "model",
         "turns",
         "tokens",
+        "cost",
         "seconds",
         "asked",
         "for",
     ]
     assert first.split()[:3] == [name_of(database, waiting), f"local:{_folder(database, waiting)}", "queued"]
     assert second.startswith(name_of(database, ended))
-    assert "failed: infra (agent-died)  happy      1     110      0." in second
+    assert "failed: infra (agent-died)  happy      1     110  no price      0." in second
 
 
 def _folder(database, run_id):
@@ -105,7 +112,8 @@ def test_a_shown_run_has_keys_that_stay(pidispatch, database):
     shown = pidispatch("show", str(run_id), "--json").document
 
     keys = [
-        "run", "attempts", "usage", "reservations", "payload", "admission", "reported", "chain", "wait", "asked",
+        "run", "attempts", "usage", "adjustments", "reservations", "payload", "admission", "reported", "chain", "wait", "asked", "session",
+        "egress",
     ]  # fmt: skip
     assert list(shown) == keys
     parts = (
@@ -151,6 +159,72 @@ def test_a_person_sees_attempts_usage_and_reservations(pidispatch, database):
         "* day   runs  2",
     ):
         assert words in said
+
+
+def spending(database, cap=1_000_000):
+    """A run at work under a cap of dollars, and the ledger that its calls go to."""
+    a_run(database)
+    claim = begin(database)
+    change(database, f"UPDATE runs SET cost_cap_micros = {cap}")
+    return claim, PostgresCallLedger(database)
+
+
+def change(database, statement):
+    with database.transaction() as connection:
+        connection.exec_driver_sql(statement)
+
+
+def test_a_person_sees_what_a_run_cost_what_it_holds_and_what_was_refused(pidispatch, database):
+    claim, ledger = spending(database)
+    ledger.settle_call(
+        opened(ledger, claim.run_id, worst=worst(500_000)), CallEnd(200, "stop", tokens_in=1), cost(250_000)
+    )
+    opened(ledger, claim.run_id, worst=worst(700_000))
+    for _ in range(2):
+        ledger.open_call(claim.run_id, 1, provider="scripted", model="happy", api="x", worst=worst(100_000))
+
+    running = pidispatch("show", str(claim.run_id)).out
+    PostgresTickets(database, timeout=1).assume_calls(claim.run_id)
+    end(database, claim)
+
+    assert "  $0.25 of at most $1.00, $0.70 held\n" in running
+    shown = pidispatch("show", str(claim.run_id)).out
+    assert "  ≥ $0.95 of at most $1.00\n" in shown
+    assert "attempt 1: 2 calls refused, the last for cost-cap, 2" in shown
+    said = pidispatch("explain", str(claim.run_id)).out
+    assert "exit code 0, 2 calls refused, the last for cost-cap\n" in said
+    assert said.endswith("in 2 calls, ≥ $0.95 of at most $1.00\n")
+
+
+def test_a_late_figure_is_shown_beside_the_record_which_stays(pidispatch, database):
+    claim, ledger = spending(database)
+    call_id = opened(ledger, claim.run_id, worst=worst(500_000))
+    PostgresTickets(database, timeout=1).assume_calls(claim.run_id)
+    end(database, claim)
+
+    ledger.settle_call(call_id, CallEnd(200, "stop", tokens_in=9), cost(20_000))
+
+    shown = pidispatch("show", str(claim.run_id))
+    assert "  ≥ $0.50 of at most $1.00\n" in shown.out
+    assert "of a call of happy 0 tokens are 9, $0.50 is $0.02\n" in shown.out
+    told = pidispatch("show", str(claim.run_id), "--json").document["adjustments"]
+    assert [(late["micros_before"], late["micros_after"], late["in_windows"]) for late in told] == [
+        (500_000, 20_000, True)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("micros", "cost_class", "words"),
+    [
+        (None, "unrated", "no price"),
+        (250_000, "metered", "$0.25"),
+        (250_000, "floor", "≥ $0.25"),
+        (250_000, "estimate", "~ $0.25 est."),
+        (0, "plan", "$0.00 (plan)"),
+    ],
+)
+def test_money_says_how_far_it_may_be_trusted(micros, cost_class, words):
+    assert money_in_words(micros, cost_class) == words
 
 
 def test_a_run_is_found_by_number_id_or_the_beginning_of_one(pidispatch, database):

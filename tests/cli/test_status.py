@@ -2,10 +2,11 @@
 
 from tests.cli.lives import begin, call, end
 from tests.store.builders import a_host, a_run
+from tests.support.engines import scripted_engine
 
 KEYS = [
-    "at", "states", "causes", "ended_today", "paused_since", "paused", "workers", "hosts", "held_calls", "windows",
-    "breakers", "file_problems", "health",
+    "at", "states", "causes", "ended_today", "paused_since", "stopped_since", "paused", "workers", "hosts", "held_calls", "windows",
+    "breakers", "file_problems", "busy_providers", "health",
 ]  # fmt: skip
 STATES = ["queued", "deferred", "held", "admitted", "preparing", "running", "stopping", "finishing"]
 
@@ -83,7 +84,10 @@ def test_pauses_are_said(pidispatch, database):
 
     found = pidispatch("status", "--json").document
 
-    assert found["paused"] == [{"scope": "*", "paused_at": found["paused_since"], "paused_by": "somebody"}]
+    since = found["paused_since"]
+    assert found["paused"] == [
+        {"scope": "*", "paused_at": since, "paused_by": "somebody", "stopped_at": None}
+    ]
     assert "queue             paused since 2" in pidispatch("status").out
 
 
@@ -110,6 +114,19 @@ def test_an_edit_that_is_not_in_force_is_told(pidispatch, bare, tmp_path):
     assert said.code == 0
     assert "not in force: " in said.out
     assert "dailyCap" in said.out
+
+
+def test_a_busy_provider_is_said(pidispatch, bare, short_directory):
+    until = "2099-01-02T03:04:05+00:00"
+    bare.setenv("PIDISPATCH_RUN_DIR", str(short_directory))
+    with scripted_engine(
+        short_directory / "gateway.sock", {"GET /providers": (200, {"busy": {"anthropic": until}})}
+    ):
+        found = pidispatch("status", "--json").document
+        said = pidispatch("status").out
+
+    assert found["busy_providers"] == {"anthropic": until}
+    assert "provider anthropic busy until 2099-01-02 03:04:05" in said
 
 
 def test_what_is_red_is_said_and_only_check_fails_for_it(pidispatch, database):

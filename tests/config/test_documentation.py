@@ -16,6 +16,7 @@ TOLD_IN_WORDS = {
     "PIDISPATCH_HOME": "`~/.pidispatch`; root: `/var/lib/pidispatch`",
     "PIDISPATCH_RUN_DIR": "`$XDG_RUNTIME_DIR/pidispatch`, else `<home>/run`; root: `/run/pidispatch`",
     "PI_WORKER_NAME": "the host name",
+    "PI_CODING_AGENT_DIR": "`~/.pi/agent`",
     "PI_JOBS_DIR": "`<home>/jobs`",
     "PI_LOGS_DIR": "`<home>/logs`",
     "PI_SANDBOX_DIR": "`<jobs>/sandboxes`",
@@ -55,9 +56,9 @@ def test_the_page_lists_what_is_without_effect_for_now():
 
 
 def test_a_setting_without_effect_is_named_when_it_is_given():
-    given = load({"PI_FORWARD_ENV": "TERM", "PI_MODEL": "m"}, None, place=ROOT_USER)
+    given = load({"PI_CAPTURE_JOB_LOGS": "1", "PI_MODEL": "m"}, None, place=ROOT_USER)
 
-    assert without_effect(given.sources) == ("PI_FORWARD_ENV",)
+    assert without_effect(given.sources) == ("PI_CAPTURE_JOB_LOGS",)
 
 
 def test_the_example_file_holds_every_name_that_may_be_set():
@@ -78,7 +79,8 @@ def test_the_example_file_sets_nothing_and_shows_the_defaults(tmp_path):
     shown = {row.name: row.value for row in describe(load({}, dotenv, place=ROOT_USER))}
     examples = {"DATABASE_URL", "REDIS_URL", "VALKEY_URL", "VALKEY_PASSWORD"}  # what has no default
     examples |= {"PI_SCOPED_LIMITS_FILE", "PI_PROJECTS_FILE", "PI_PAUSE_WINDOWS_FILE", "PI_TRIGGERS_FILE"}
-    examples |= {"PI_WAIT_PROFILES"}
+    examples |= {"PI_WAIT_PROFILES", "PIDISPATCH_PRICES_FILE", "PIDISPATCH_PROVIDERS_FILE"}
+    examples |= {"PIDISPATCH_EGRESS_OFF_BECAUSE", "PIDISPATCH_EGRESS_FILE"}
     assert {name: value for name, value in shown.items() if name not in examples} == {
         row.name: row.value for row in describe(plain) if row.name not in examples
     }

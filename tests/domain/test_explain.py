@@ -51,6 +51,10 @@ LOOKS = {
     "an engine that is away": ({"gates": {}}, answer("deferred", cause="docker-unreachable")),
     "a missing image": ({"gates": {"image": None}}, refused("job-image-missing")),
     "a gateway that is away": ({"gates": parts("image")}, answer("deferred", cause="gateway-unreachable")),
+    "a provider that is busy": (
+        {"gates": parts("image", "provider")},
+        answer("deferred", cause="provider-busy"),
+    ),
     "a provider without a key": (
         {"gates": parts("image", "provider")},
         refused("provider-unconfigured", "no-credential"),
@@ -70,6 +74,7 @@ STOPPED_AT = {
     "an engine that is away": "image",
     "a missing image": "image",
     "a gateway that is away": "provider",
+    "a provider that is busy": "provider",
     "a provider without a key": "provider",
     "a folder that is gone": "folder",
     "a pause window": "pause-windows",

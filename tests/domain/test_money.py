@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pidispatch.domain.money import MICROS, USD_MAX, dollars, micros_of
+from pidispatch.domain.money import MICROS, USD_MAX, dollars, micros_of, micros_or_zero_of
 
 
 @given(st.integers(1, USD_MAX * MICROS))
@@ -42,3 +42,14 @@ def test_amounts_are_exact(text, micros):
 
 def test_negative_adjustments_can_be_shown():
     assert (dollars(-1_500_000), dollars(0)) == ("-1.5", "0")
+
+
+def test_nothing_is_an_amount_only_where_it_is_asked_for():
+    assert [micros_or_zero_of(text) for text in ("0", "0.000000", "1.5", "-0", "")] == [
+        0,
+        0,
+        1_500_000,
+        None,
+        None,
+    ]
+    assert micros_of("0.0") is None

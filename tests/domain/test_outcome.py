@@ -60,6 +60,30 @@ def test_an_attempt_that_got_its_go_is_judged_by_what_is_certain(change, verdict
     assert judge(replace(RAN, **change)) == verdict
 
 
+REFUSALS = ["cost-cap", "token-cap", "turn-cap", "model-not-allowed", "cost-cap-unenforceable"]
+
+
+@pytest.mark.parametrize(
+    "change", [{}, {"exit_code": 1}, {"exit_code": 137}, {"box_known": False}, {"billed": 0}]
+)
+@pytest.mark.parametrize("refused", REFUSALS)
+def test_the_gateways_refusal_decides_whatever_the_exit_code(refused, change):
+    evidence = replace(RAN, refused=refused, last_status=503, **change)
+
+    assert judge(evidence) == End(Outcome.POLICY, refused)
+
+
+def test_calls_that_an_operator_stopped_end_a_run_as_that():
+    assert judge(replace(RAN, refused="stopped", exit_code=1)) == End(Outcome.POLICY, "operator-stop")
+
+
+def test_a_stop_that_was_asked_for_goes_before_a_refusal():
+    assert judge(replace(RAN, refused="cost-cap", stop_reason="deadline")) == End(
+        Outcome.POLICY, "worker-abort", "deadline"
+    )
+    assert judge(replace(RAN, refused="cost-cap", stop_reason="operator-cancel")).reason == "operator-cancel"
+
+
 def test_a_provider_that_failed_without_a_billed_call_is_worth_one_more_attempt():
     failed = replace(RAN, exit_code=1, last_status=503, billed=0)
 

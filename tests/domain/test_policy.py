@@ -69,6 +69,20 @@ def test_a_dollar_window_reserves_the_runs_own_cap_and_is_nothing_without_it():
     assert not PLAIN.lacks_run_cap(FOLDER)
 
 
+def test_a_run_that_costs_nothing_reserves_no_dollars():
+    policy = replace(
+        PLAIN, daily_micros=10, max_cost_micros=2, by_scope={"folder:1": ScopeCaps(month_micros=5)}
+    )
+
+    caps = policy.caps_for(FOLDER, costs=False)
+
+    assert [(str(cap.unit), cap.amount) for cap in caps] == [("micros", 0), ("micros", 0), ("runs", 1)]
+    assert [replace(cap, amount=cap.amount or 2) for cap in caps] == list(policy.caps_for(FOLDER))
+    assert policy.cost_cap_within(caps) == 0
+    assert policy.cost_cap_within(policy.caps_for(FOLDER)) == 2
+    assert replace(policy, daily_micros=None, by_scope={}).cost_cap_within(()) == 2
+
+
 def test_windows_are_locked_narrow_first_and_the_global_rows_last():
     policy = replace(
         PLAIN,

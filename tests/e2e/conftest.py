@@ -9,7 +9,7 @@ from pidispatch.entrypoints.scripted import ScriptedProvider
 from tests.e2e.installation import Installation
 
 
-def _an_installation() -> Iterator[Installation]:
+def an_installation() -> Iterator[Installation]:
     root = Path(tempfile.mkdtemp(prefix="pd-", dir="/tmp"))
     root.chmod(0o711)
     with ScriptedProvider() as provider:
@@ -25,7 +25,7 @@ def _an_installation() -> Iterator[Installation]:
 @pytest.fixture(scope="session")
 def installation() -> Iterator[Installation]:
     """One running installation for all tests that do not break it."""
-    for made in _an_installation():
+    for made in an_installation():
         made.start()
         yield made
 
@@ -33,4 +33,4 @@ def installation() -> Iterator[Installation]:
 @pytest.fixture
 def fresh() -> Iterator[Installation]:
     """An installation of the test's own, not started."""
-    yield from _an_installation()
+    yield from an_installation()

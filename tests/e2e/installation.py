@@ -19,6 +19,8 @@ from pidispatch.services.home import Home
 from pidispatch.store.database import Database
 
 KEY = "sk-test-9f31c7d2a8e64b05"  # looks like a key; must never be seen outside the gateway's process
+STORED_KEY = "sk-test-stored-by-pi-5d0c"
+FORWARDED = "worth-hiding-from-docker-inspect"
 OWNER = 12345 if os.geteuid() == 0 else os.geteuid()
 
 
@@ -41,12 +43,43 @@ class Installation:
             "PIDISPATCH_UPSTREAM_SCRIPTED": f"{provider.url}/v1",
             "PIDISPATCH_UPSTREAM_ANTHROPIC": provider.url,
             "SCRIPTED_API_KEY": KEY,
+            "PIDISPATCH_UPSTREAM_OPENAI": f"{provider.url}/v1",
             "ANTHROPIC_API_KEY": KEY,
+            "OPENAI_API_KEY": KEY,
+            "OUR_BOX_KEY": KEY,
+            "PIDISPATCH_PROVIDERS_FILE": str(self._providers_file()),
+            "PI_CODING_AGENT_DIR": str(self._agent_dir()),
+            "PI_FORWARD_ENV": "WORKED_WITH,NOT_SET",
+            "WORKED_WITH": FORWARDED,
             "PI_PROVIDER": "scripted",
             "PI_MODEL": "happy",
             "PI_DAILY_CAP": "1000",
+            "PIDISPATCH_PRICES_FILE": str(root / "prices.json"),
             **{name: os.environ[name] for name in ("DOCKER_HOST", "PI_JOB_IMAGE") if name in os.environ},
         }
+
+        self.prices()
+
+    def prices(self, **content: Any) -> None:
+        """Write the prices file anew."""
+        (self.root / "prices.json").write_text(json.dumps({"version": 1, **content}))
+
+    def _providers_file(self) -> Path:
+        figures = {"happy": {"contextWindow": 65_536, "maxTokens": 4_321}}
+        ours = {"api": "openai-responses", "baseUrl": f"{self.provider.url}/v1", "key": "env:OUR_BOX_KEY"}
+        theirs = {"baseUrl": f"{self.provider.url}/v1", "key": "pi"}
+        entries = {"our-box": {**ours, "slots": 2, "models": figures}, "groq": theirs}
+        path = self.root / "providers.json"
+        path.write_text(json.dumps({"version": 1, "providers": entries}))
+        return path
+
+    def _agent_dir(self) -> Path:
+        """pi's own folder on the host, with what its /login stores."""
+        path = self.root / "pi-agent"
+        path.mkdir(0o700)
+        (path / "auth.json").touch(0o600)
+        (path / "auth.json").write_text(json.dumps({"groq": {"type": "api_key", "key": STORED_KEY}}))
+        return path
 
     def start(self, *arguments: str) -> None:
         self.process = subprocess.Popen(

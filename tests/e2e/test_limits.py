@@ -44,6 +44,25 @@ def test_a_setting_holds_from_the_next_start_and_explain_says_what_it_did(instal
     assert installation.run(installation.repository("again-after-unset"))["outcome"] == "completed"
 
 
+def test_under_a_cap_of_dollars_a_model_needs_a_price(installation):
+    installation.pidispatch("set", "maxCostUsd", "1")
+    try:
+        refused = installation.run(installation.repository("no-price"))
+        installation.prices(models={"scripted/happy": {"input": 3, "output": 15}})
+        answer = installation.run(installation.repository("a-price"))
+    finally:
+        installation.pidispatch("unset", "maxCostUsd")
+        installation.prices()
+
+    record = installation.record(refused["public_id"])
+    assert (record["outcome"], record["reason"], record["why"]) == (
+        "policy",
+        "cost-cap-unenforceable",
+        "no-price",
+    )
+    assert installation.record(answer["public_id"])["outcome"] == "completed"
+
+
 def test_a_second_run_in_one_folder_waits_and_starts_within_a_second_of_the_firsts_end(installation):
     folder = installation.repository("twice-in-line")
     first = installation.run(folder, "--task", "first", model="gated", wait=False)

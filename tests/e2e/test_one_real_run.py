@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.installation import KEY, OWNER, eventually, every_file
+from tests.e2e.installation import FORWARDED, KEY, OWNER, STORED_KEY, eventually, every_file
 
 pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("e2e")]
 
 
-@pytest.mark.parametrize("provider", ["scripted", "anthropic"])
+@pytest.mark.parametrize("provider", ["scripted", "anthropic", "openai", "groq", "our-box"])
 def test_a_person_types_one_command_and_the_folder_and_the_record_show_it(installation, provider):
     folder = installation.repository(f"one-{provider}")
 
@@ -62,15 +62,39 @@ def test_no_key_is_in_the_box_nor_in_any_file_of_the_home(installation):
     eventually(lambda: installation.state(answer["public_id"]) == "ended", "the run ends", seconds=60)
 
     assert "PI_PROVIDER" in inside
+    assert f"WORKED_WITH={FORWARDED}" in inside
+    assert FORWARDED not in inspected
+    assert STORED_KEY not in inspected + inside
     assert KEY not in inspected
     assert KEY not in inside
     assert installation.record(answer["public_id"])["outcome"] == "completed"
     for path in every_file(installation.home):
         assert KEY.encode() not in path.read_bytes(), path
+        assert STORED_KEY.encode() not in path.read_bytes(), path
     assert all(KEY not in line for line in installation.lines)
     environments = [process.environ() for process in installation.workers()]
     assert environments
     assert all(KEY not in str(environment) for environment in environments)
+
+
+def test_each_provider_is_asked_by_its_own_api_with_its_own_key_and_figures(installation):
+    paths = {}
+    for provider in ("scripted", "anthropic", "openai", "groq", "our-box"):
+        folder = installation.repository(f"path-{provider}")
+        before = len(installation.provider.asked)
+        installation.run(folder, "--provider", provider)
+        asked = installation.provider.asked[before:]
+        paths[provider] = ({each.path.partition("?")[0] for each in asked}, {each.key for each in asked})
+        bodies = [each.body for each in asked]
+
+    assert paths == {
+        "scripted": ({"/v1/chat/completions"}, {KEY}),
+        "anthropic": ({"/v1/messages"}, {KEY}),
+        "openai": ({"/v1/responses"}, {KEY}),
+        "groq": ({"/v1/chat/completions"}, {STORED_KEY}),
+        "our-box": ({"/v1/responses"}, {KEY}),
+    }
+    assert {body["max_output_tokens"] for body in bodies} == {4_321}
 
 
 @pytest.mark.parametrize("model", ["kill-runner", "term-init", "forge-exit"])

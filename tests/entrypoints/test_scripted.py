@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from pidispatch.entrypoints.scripted import SCENARIOS, ScriptedProvider, usage_of
+from pidispatch.entrypoints.scripted.wire_responses import steps_of_input
 
 ASSISTANT = {"role": "assistant", "content": "…"}
 PERSON = {"role": "user", "content": "go"}
@@ -62,8 +63,8 @@ def test_a_forger_is_refused_after_its_forgery():
 
 
 @pytest.mark.parametrize("name", sorted(SCENARIOS))
-@pytest.mark.parametrize("path", ["/v1/messages", "/v1/chat/completions"])
-def test_every_scenario_answers_in_both_apis(name, path):
+@pytest.mark.parametrize("path", ["/v1/messages", "/v1/chat/completions", "/v1/responses"])
+def test_every_scenario_answers_in_every_api(name, path):
     with ScriptedProvider() as provider:
         status, answer = ask(provider.url, name, path=path)
 
@@ -84,3 +85,23 @@ def test_as_a_program_it_says_where_it_listens_and_logs(tmp_path: Path):
     assert status == 200
     assert process.returncode == 0
     assert json.loads(log.read_text())["model"] == "happy"
+
+
+def test_the_step_in_the_responses_api_is_the_number_of_answers_however_many_items_each_has():
+    said = {"type": "message", "role": "assistant"}
+    call, result = {"type": "function_call"}, {"type": "function_call_output"}
+    answers = [
+        {"type": "reasoning"},
+        said,
+        call,
+        call,
+        result,
+        result,
+        {"type": "configuration_update"},
+        call,
+        result,
+    ]
+
+    assert steps_of_input([PERSON, *answers]) == 2
+    assert steps_of_input([PERSON, *answers, PERSON]) == 0
+    assert steps_of_input("go") == 0

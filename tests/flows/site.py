@@ -10,12 +10,16 @@ from pidispatch.app.marks import mark_keeper, mark_reader
 from pidispatch.app.standing import StandingTriggers
 from pidispatch.domain.outbox import Letter
 from pidispatch.domain.policy import Policy
+from pidispatch.domain.rates import Rating
+from pidispatch.domain.redaction import Redactor
+from pidispatch.domain.session import NotKept
 from pidispatch.errors import EngineUnavailable, FolderRefused, GatewayUnavailable
 from pidispatch.execute.chain import ChainCollector, ChainLimits
 from pidispatch.execute.cleanup import Cleanup
 from pidispatch.execute.finish import Finisher
 from pidispatch.execute.hands import Hands
 from pidispatch.execute.launch import BoxLimits, Launcher
+from pidispatch.execute.sessions import SessionKeeper
 from pidispatch.ports import ImageFacts, JobPaths, LocalFolder, ProviderFacts, Refused
 from pidispatch.store.admission import PostgresAdmissions
 from pidispatch.store.calls import PostgresCallLedger, PostgresTickets
@@ -25,6 +29,7 @@ from pidispatch.store.endings import PostgresEndings
 from pidispatch.store.hosts import PostgresHosts
 from pidispatch.store.losses import PostgresLosses
 from pidispatch.store.runs import PostgresRuns
+from pidispatch.store.sessions import PostgresSessions
 from pidispatch.upkeep.breakers import BreakerKeeper
 from pidispatch.upkeep.losses import LostLookers
 from pidispatch.upkeep.orphans import Orphans
@@ -36,6 +41,7 @@ from tests.support.breaking import some_breakers
 from tests.support.image import IMAGE
 
 INSTALLATION = "0badcafe"
+KEY = "sk-test-4c1f9e07d2b8a6533f"  # of the gateway alone
 
 
 @dataclass
@@ -58,12 +64,15 @@ class FakeImages:
 class FakeDoors:
     providers: dict[str, ProviderFacts] = field(
         default_factory=lambda: {
-            "scripted": ProviderFacts("scripted", "openai-completions", known_to_pi=False, credential=True)
+            "scripted": ProviderFacts(
+                "scripted", "openai-completions", known_to_pi=False, credential=True, rating=Rating.PRICED
+            )
         }
     )
     down: bool = False
     opened: set[int] = field(default_factory=set)
     directories: set[int] = field(default_factory=set)
+    asked: list[tuple[str, str | None]] = field(default_factory=list)
 
     def _answer(self):
         if self.down:
@@ -83,21 +92,30 @@ class FakeDoors:
         self._answer()
         self.directories.discard(run_id)
 
-    def provider(self, name):
+    def redact(self, data):
         self._answer()
+        return Redactor([KEY]).data(data)
+
+    def provider(self, name, model=None):
+        self._answer()
+        self.asked.append((name, model))
         return self.providers.get(name)
 
 
 @dataclass
 class FakeFiles:
     kept: dict[str, dict[str, bytes]] = field(default_factory=dict)
+    sessions: dict[str, bytes] = field(default_factory=dict)
 
-    def prepare(self, name, files, *, uid, gid):
-        self.kept[name] = dict(files)
-        return JobPaths(f"/jobs/{name}/job", f"/jobs/{name}/outbox")
+    def prepare(self, name, files, *, uid, gid, session=b""):
+        self.kept[name], self.sessions[name] = dict(files), session
+        return JobPaths(f"/jobs/{name}/job", f"/jobs/{name}/outbox", f"/jobs/{name}/session")
 
     def outbox(self, name):
         return f"/jobs/{name}/outbox"
+
+    def session(self, name):
+        return f"/jobs/{name}/session"
 
     def remove(self, name):
         self.kept.pop(name, None)
@@ -187,6 +205,12 @@ class Site:
             held_back=self.breakers.held_back,
             mark=mark_reader(self.triggers),
         )
+        self.left = dict[str, bytes | NotKept]()
+        sessions = SessionKeeper(
+            sessions=PostgresSessions(database),
+            images=self.images,
+            read_session=lambda box: self.left.get(box, NotKept("not-a-regular-file")),
+        )
         self.launcher = Launcher(
             host=HOST,
             installation=installation,
@@ -197,6 +221,7 @@ class Site:
             files=self.files,
             open_folder=self.open_folder,
             head_commit=lambda _: self.head,
+            sessions=sessions,
             cleanup=cleanup,
             limits=BoxLimits(1 << 30, 1.0, 60),
             hands=self.hands,
@@ -212,6 +237,8 @@ class Site:
             watch=self.boxes,
             doors=self.doors,
             chains=self.chains,
+            redact=self.redact,
+            sessions=sessions,
             cleanup=cleanup,
             notes=self.notes,
             clock=self.now,
@@ -250,7 +277,11 @@ class Site:
             head_commit=lambda _: self.head,
             policies=self,
             limits=limits,
+            redact=self.redact,
         )
+
+    def redact(self, data):
+        return self.doors.redact(data)
 
     def current(self):
         """The site is its own `ports.Policies`: set `policy` to change what is in force."""

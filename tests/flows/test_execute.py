@@ -33,11 +33,23 @@ def test_a_started_run_has_a_box_with_its_labels_its_mounts_and_no_secret(site):
     assert set(spec.env) == {
         "PI_PROVIDER", "PI_MODEL", "PI_MAX_TURNS", "PI_JOB_ID", "PI_OFFLINE", "PI_TELEMETRY",
         "PI_SKIP_VERSION_CHECK", "PI_CODING_AGENT_DIR", "PI_DISPATCH_ATTEMPT", "PI_DISPATCH_GATE",
-        "PI_DISPATCH_DEADLINE", "HOME",
+        "PI_DISPATCH_DEADLINE", "HOME", "PI_SESSION_FILE",
     }  # fmt: skip
     files = site.files.kept[spec.name]
     assert files["prompt.md"] == "do ß\0 it".encode()
     assert json.loads(files["agent/models.json"])
+    assert "env.json" not in files
+
+
+def test_forwarded_variables_are_a_file_of_the_box_and_no_variable_of_the_container(site):
+    a_run(site.database)
+    site.launcher._forwarded = {"MY_TOKEN": "worth hiding"}
+
+    site.started()
+
+    (spec,) = site.boxes.made
+    assert json.loads(site.files.kept[spec.name]["env.json"]) == {"MY_TOKEN": "worth hiding"}
+    assert "worth hiding" not in repr(spec)
 
 
 def test_a_box_that_ends_well_becomes_a_record_and_leaves_nothing(site):

@@ -9,7 +9,8 @@ from sqlalchemy import text
 from pidispatch.domain.policy import ScopeCaps
 from pidispatch.ports import CallEnd, Refused
 from tests.store.builders import a_run, assert_ledger_is_exact, row, value
-from tests.support.calls import opened
+from tests.support.calls import cost as priced
+from tests.support.calls import opened, worst
 
 END = "SELECT outcome, reason, why FROM runs WHERE id = :id"
 
@@ -25,11 +26,8 @@ def windows(site):
 def finish(site, claim, *, tokens=0, cost=None):
     site.go(claim)
     if tokens:
-        call = opened(site.ledger, claim.run_id, 1, provider="p", model="m", api="a")
-        site.ledger.settle_call(call, CallEnd(200, "stop", tokens_in=tokens))
-    if cost is not None:
-        with site.database.transaction() as connection:
-            connection.execute(text("UPDATE provider_calls SET cost_micros = :cost"), {"cost": cost})
+        call = opened(site.ledger, claim.run_id, 1, worst=worst(1_000_000))
+        site.ledger.settle_call(call, CallEnd(200, "stop", tokens_in=tokens), priced(cost))
     site.boxes.finish(site.container(claim.run_id), 0)
     site.finisher.finish(claim.run_id)
 

@@ -74,7 +74,9 @@ def make_house(run_dir: Path) -> Iterator[Make]:
         tickets = like.tickets if like else FakeTickets(switch)
         ledger = like.ledger if like else FakeLedger(switch, tickets)
         providers = Providers(
-            keys={"SCRIPTED_API_KEY": KEY, "ANTHROPIC_API_KEY": KEY} if keys is None else keys,
+            keys={"SCRIPTED_API_KEY": KEY, "ANTHROPIC_API_KEY": KEY, "OPENAI_API_KEY": KEY}
+            if keys is None
+            else keys,
             upstreams=upstreams or {},
         )
         options = {

@@ -144,6 +144,8 @@ class FakeLedger:
     def __init__(self, switch: Switch, tickets: FakeTickets) -> None:
         self.switch, self.tickets = switch, tickets
         self.calls: list[FakeCall] = []
+        self.budgets: dict[int, Budget] = {}
+        self.reads = 0
         self.adjusted: list[int] = []
 
     def open_call(
@@ -201,15 +203,26 @@ class FakeLedger:
 
     def budget(self, run_id: int) -> Budget | None:
         self.switch.check()
+        self.reads += 1
         run = self.tickets.runs.get(run_id)
-        return None if run is None else self._budget(run_id, run)
+        return None if run is None else self.budgets.get(run_id) or self._budget(run_id, run)
 
     def _budget(self, run_id: int, run: FakeRun) -> Budget:
         calls = [call for call in self.calls if call.run_id == run_id]
         turns = sum(call.is_turn and call.state != "held" for call in calls)
         micros, tokens = sum(call.micros or 0 for call in calls), sum(call.tokens for call in calls)
         caps = run.caps
-        return Budget(micros, caps.cost_cap_micros, tokens, caps.max_tokens, turns, caps.max_turns)
+        held = [call for call in calls if call.state == "held"]
+        return Budget(
+            micros,
+            caps.cost_cap_micros,
+            tokens,
+            caps.max_tokens,
+            turns,
+            caps.max_turns,
+            held_micros=sum(call.held_micros or 0 for call in held),
+            held_tokens=sum(call.held_tokens for call in held),
+        )
 
     def settle_call(self, call_id: int, end: CallEnd, cost: Cost | None = None) -> None:
         self.switch.check()

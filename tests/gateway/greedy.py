@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from pidispatch.domain.rates import Price, Tokens
-from pidispatch.domain.wireapis import ANTHROPIC, OPENAI
+from pidispatch.domain.wireapis import ANTHROPIC, OPENAI, RESPONSES
 from tests.gateway.counting import counted
 
 UNLIMITED = 1_000_000
@@ -39,9 +39,11 @@ class GreedyProvider:
         self._server.server_close()
 
     def answer(self, api: str, asked: dict[str, Any]) -> dict[str, Any]:
-        """The whole answer; it reads `max_tokens` alone, as many servers of chat completions do."""
+        """The whole answer; of chat completions it reads `max_tokens` alone, as many servers do."""
         tokens_in = counted(api, asked, self._seed)
-        made = (asked.get("max_tokens") or UNLIMITED) * (asked.get("n") or 1)
+        made = (asked.get("max_output_tokens" if api == RESPONSES else "max_tokens") or UNLIMITED) * (
+            asked.get("n") or 1
+        )
         written = tokens_in if api == ANTHROPIC and "cache_control" in json.dumps(asked) else 0
         used = Tokens(fresh=tokens_in - written, out=made, cache_write=written)
         with self._lock:
@@ -55,6 +57,16 @@ class GreedyProvider:
                 "cache_creation_input_tokens": written,
             }
             return {"type": "message", "stop_reason": "max_tokens", "content": [], "usage": usage}
+        if api == RESPONSES:
+            usage = {"input_tokens": tokens_in, "output_tokens": made, "total_tokens": tokens_in + made}
+            why = {"reason": "max_output_tokens"}
+            return {
+                "object": "response",
+                "status": "incomplete",
+                "incomplete_details": why,
+                "output": [],
+                "usage": usage,
+            }
         usage = {"prompt_tokens": tokens_in, "completion_tokens": made}
         return {"choices": [{"finish_reason": "length"}], "usage": usage}
 
@@ -69,7 +81,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        api = ANTHROPIC if "/messages" in self.path else OPENAI
+        api = {"messages": ANTHROPIC, "responses": RESPONSES}.get(self.path.rpartition("/")[2], OPENAI)
         data = json.dumps(self.provider.answer(api, asked)).encode()
         self.send_response(200)
         self.send_header("content-type", "application/json")

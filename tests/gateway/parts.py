@@ -40,6 +40,14 @@ def chat(model: str = "happy", *, stream: bool = True, **more: Any) -> dict[str,
     return {"model": model, "stream": stream, "messages": [{"role": "user", "content": "go"}], **more}
 
 
+def responses(
+    model: str = "happy", *, stream: bool = True, messages: Any = None, **more: Any
+) -> dict[str, Any]:
+    """The same as `chat` in the Responses API."""
+    said = messages or [{"role": "user", "content": "go"}]
+    return {"model": model, "stream": stream, "input": said, **more}
+
+
 def raw_client(path: Path) -> socket.socket:
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     sock.settimeout(20)

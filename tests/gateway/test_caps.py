@@ -8,14 +8,20 @@ import threading
 import pytest
 
 from pidispatch.domain.rates import Price, Rates, Rating, Tokens
-from pidispatch.domain.wireapis import ANTHROPIC, OPENAI
+from pidispatch.domain.wireapis import WIRE_APIS
 from pidispatch.gateway.denial import _SAID, denial
 from pidispatch.ports import NOTHING_KNOWN
 from tests.gateway.fakes import FakeCaps
 from tests.gateway.greedy import GreedyProvider
-from tests.gateway.parts import UnixClient, chat, raw_client, read_until
+from tests.gateway.parts import UnixClient, chat, raw_client, read_until, responses
 
-PATHS = {"scripted": "/v1/chat/completions", "anthropic": "/v1/messages"}
+PATHS = {"scripted": "/v1/chat/completions", "openai": "/v1/responses", "anthropic": "/v1/messages"}
+BODIES = {"scripted": chat, "openai": responses, "anthropic": chat}
+LIMITS = {
+    "scripted": ["max_tokens", "max_completion_tokens"],
+    "openai": ["max_output_tokens"],
+    "anthropic": ["max_tokens"],
+}
 LOW, HIGH = Rates(3_000_000, 15_000_000, 300_000, 3_750_000, 6_000_000, 100), Rates(6_000_000, 22_500_000, 600_000, 7_500_000, 12_000_000, 100)  # fmt: skip
 PRICE = Price(Rating.PRICED, ((0, LOW), (20_000, HIGH)), "test 1")
 
@@ -39,7 +45,10 @@ def greedy(seed):
 
 
 def a_house(make_house, greedy, **caps):
-    house = make_house({"scripted": f"{greedy.url}/v1", "anthropic": greedy.url}, prices=OnePrice())
+    house = make_house(
+        {"scripted": f"{greedy.url}/v1", "openai": f"{greedy.url}/v1", "anthropic": greedy.url},
+        prices=OnePrice(),
+    )
     house.caps = FakeCaps(**caps)
     return house
 
@@ -54,19 +63,19 @@ def a_request(dice, history, provider):
     if dice.random() < 0.3:
         del history[dice.randint(0, len(history)) :]
     text = dice.choice(["a", "é", "🙂", "\\", '"', "\n"]) * dice.randint(1, 6_000)
-    content = [{"type": "text", "text": text}]
+    content = [{"type": "input_text" if provider == "openai" else "text", "text": text}]
     if dice.random() < 0.3:
         content[0]["cache_control"] = {"type": "ephemeral"}
     history.append({"role": "user", "content": dice.choice([text, content])})
-    asked = {"model": "m", "stream": dice.random() < 0.5, "messages": list(history)}
-    names = ["max_tokens"] if provider == "anthropic" else ["max_tokens", "max_completion_tokens"]
-    for name in names:
+    name = "input" if provider == "openai" else "messages"
+    asked = {"model": "m", "stream": dice.random() < 0.5, name: list(history)}
+    for name in LIMITS[provider]:
         if dice.random() < 0.7:
             asked[name] = dice.choice([1, 500, 5_000, 60_000, 10**9])
     if provider == "scripted" and dice.random() < 0.2:
         asked["n"] = dice.randint(1, 5)
     if dice.random() < 0.1:
-        asked[dice.choice(["surprise", "container", "background", "model_"])] = "x"
+        asked[dice.choice(["surprise", "container", "model_"])] = "x"
     return json.dumps(asked, ensure_ascii=dice.random() < 0.5).encode()
 
 
@@ -104,13 +113,18 @@ def test_calls_side_by_side_never_cost_more_than_the_cap(make_house, greedy, see
 @pytest.mark.parametrize("provider", PATHS)
 def test_the_last_call_is_asked_for_a_shorter_answer_and_nothing_else_changes(make_house, greedy, provider):
     house = a_house(make_house, greedy, cost_cap_micros=100_000)
-    asked = chat("m", stream=False, max_tokens=60_000, temperature=0.5)
+    name = LIMITS[provider][0]
+    asked = BODIES[provider]("m", stream=False, temperature=0.5, **{name: 60_000, "max_tokens": 60_000})
+    if provider == "openai":
+        del asked["max_tokens"]
 
     assert a_client(house, provider).ask("POST", PATHS[provider], asked)[0] == 200
 
     [heard] = greedy.asked
-    assert 1_024 < heard.pop("max_tokens") < 6_666
-    assert heard == {name: text for name, text in asked.items() if name != "max_tokens"}
+    limits = {heard.pop(name) for name in LIMITS[provider] if name in heard}
+    assert len(limits) == 1
+    assert 1_024 < limits.pop() < 6_666
+    assert heard == {name: text for name, text in asked.items() if name not in LIMITS[provider]}
     assert 80_000 < greedy.micros <= 100_000
 
 
@@ -132,7 +146,7 @@ def test_without_a_cap_the_body_goes_out_as_it_came(make_house, greedy):
         ({"allowed_models": ["scripted/other"]}, {}, "model-not-allowed", "allowed"),
         ({"cost_cap_micros": 10**9}, {"model": "unpriced"}, "cost-cap-unenforceable", "price"),
         ({"cost_cap_micros": 10**9}, {"surprise": 1}, "cost-cap-unenforceable", "surprise"),
-        ({"max_tokens": 10**6}, {"web_search_options": {}}, "token-cap", "web_search_options"),
+        ({"max_tokens": 10**6}, {"tools": [{"type": "web_search_1"}]}, "token-cap", "web_search_1"),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("provider", PATHS)
@@ -142,7 +156,9 @@ def test_a_refused_call_is_a_402_that_says_why_and_goes_nowhere(
     caps = {name: [f"{provider}/other"] if name == "allowed_models" else cap for name, cap in caps.items()}
     house = a_house(make_house, greedy, **caps)
 
-    status, answer = a_client(house, provider).ask("POST", PATHS[provider], chat(**{"model": "m", **more}))
+    status, answer = a_client(house, provider).ask(
+        "POST", PATHS[provider], BODIES[provider](**{"model": "m", **more})
+    )
 
     assert status == 402
     assert answer["error"]["type"] == "budget_exceeded"
@@ -163,7 +179,7 @@ AGAIN = re.compile(
 
 
 @pytest.mark.parametrize("reason", [*_SAID, "anything"])
-@pytest.mark.parametrize("api", [OPENAI, ANTHROPIC])
+@pytest.mark.parametrize("api", WIRE_APIS)
 def test_no_refusal_has_words_on_which_pi_would_ask_again(api, reason):
     message = denial(api, reason, "tools")["error"]["message"]
 

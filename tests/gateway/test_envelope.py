@@ -16,7 +16,8 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
     max_leaves=10,
 )
-WORDS = {"stream_options"}.union(*(dialect.known for dialect in DIALECTS.values()))
+ELSEWHERE = ("background", "previous_response_id", "conversation", "prompt", "thread")
+WORDS = {"stream_options", *ELSEWHERE}.union(*(dialect.known for dialect in DIALECTS.values()))
 OTHERS = st.dictionaries(st.text().filter(lambda name: name.casefold() not in WORDS), VALUES)
 
 
@@ -111,8 +112,8 @@ def test_hostile_bodies_take_no_more_than_their_length(body):
 
 MEMBERS = [
     (OPENAI, "max_tokens"), (OPENAI, "max_completion_tokens"), (OPENAI, "n"), (OPENAI, "best_of"), (OPENAI, "service_tier"),
-    (OPENAI, "web_search_options"), (RESPONSES, "max_output_tokens"), (RESPONSES, "background"),
-    (RESPONSES, "previous_response_id"), (RESPONSES, "conversation"), (RESPONSES, "prompt"), (RESPONSES, "store"),
+    (OPENAI, "web_search_options"), (RESPONSES, "max_output_tokens"),
+    (RESPONSES, "store"),
     (ANTHROPIC, "max_tokens"), (ANTHROPIC, "thinking"), (ANTHROPIC, "tools"), (ANTHROPIC, "mcp_servers"),
 ]  # fmt: skip
 
@@ -148,3 +149,18 @@ def test_a_limit_is_written_and_every_other_byte_stays(body, expected):
     envelope = read_envelope(body, OPENAI)
 
     assert edited(body, limit_edits(body, envelope, ("max_tokens",), 7)) == expected
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+@pytest.mark.parametrize("value", [True, "resp_1", {"id": "x"}, [], 0])
+def test_what_lies_outside_the_request_or_goes_on_after_its_answer_is_refused(name, value):
+    with pytest.raises(NotARequest, match=f"{name} is not allowed"):
+        read_envelope(json.dumps({"model": "m", name: value}).encode(), OPENAI)
+    for nothing in (None, False):
+        assert read_envelope(json.dumps({"model": "m", name: nothing}).encode(), RESPONSES).model == "m"
+
+
+def test_no_other_spelling_of_such_a_member_passes():
+    for body in (b'{"model":"m","Background":true}', b'{"model":"m","b\\u0061ckground":true}'):
+        with pytest.raises(NotARequest):
+            read_envelope(body, RESPONSES)

@@ -14,18 +14,22 @@ from pathlib import Path
 import pytest
 
 from pidispatch.entrypoints.scripted import SCENARIOS, usage_of, wire
+from pidispatch.entrypoints.scripted.wire_responses import responses_stream
 from tests.gateway.chopping import Chopper, chunked, framed
-from tests.gateway.parts import chat, raw_client, read_until
+from tests.gateway.parts import chat, raw_client, read_until, responses
 
-PATHS = {"scripted": "/v1/chat/completions", "anthropic": "/v1/messages"}
+PATHS = {"scripted": "/v1/chat/completions", "openai": "/v1/responses", "anthropic": "/v1/messages"}
+BODIES = {"scripted": chat, "openai": responses, "anthropic": chat}
 MESSAGE = SCENARIOS["happy"].steps[0]
 USAGE = usage_of(1, len(MESSAGE.parts))
 STREAMS = {
     "scripted": b"".join(wire.openai_stream("m", MESSAGE, USAGE, "t", with_usage=True)),
+    "openai": b"".join(responses_stream("m", MESSAGE, USAGE, "t")),
     "anthropic": b"".join(wire.anthropic_stream("m", MESSAGE, USAGE, "t")),
 }
 COMMENT = b": OPENROUTER PROCESSING\n\n"
-SSE = b"content-type: text/event-stream\r\n"
+# It hangs up after each answer, and says so: else the next call might still be sent on that connection.
+SSE = b"content-type: text/event-stream\r\nconnection: close\r\n"
 
 
 @pytest.fixture
@@ -37,14 +41,16 @@ def chopper():
 @pytest.fixture
 def ask(make_house, chopper):
     """Send one streamed request whose answer is these bytes; its status, body (None: broken off) and settlement."""
-    house = make_house({"scripted": f"{chopper.url}/v1", "anthropic": chopper.url})
+    house = make_house(
+        {"scripted": f"{chopper.url}/v1", "openai": f"{chopper.url}/v1", "anthropic": chopper.url}
+    )
     paths = {name: house.open(number, name) for number, name in enumerate(PATHS, 7)}
 
     def one(name, pieces):
         before = len(house.ledger.calls)
         chopper.pieces = pieces
         client = raw_client(paths[name])
-        body = json.dumps(chat()).encode()
+        body = json.dumps(BODIES[name]()).encode()
         client.sendall(b"POST %b HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: %d\r\n\r\n%b" % (PATHS[name].encode(), len(body), body))  # fmt: skip
         response = http.client.HTTPResponse(client, method="POST")
         try:

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pidispatch.entrypoints.scripted import SCENARIOS, usage_of, wire
-from pidispatch.gateway.metering import ANTHROPIC, OPENAI, Meter
+from pidispatch.domain.wireapis import ANTHROPIC, OPENAI, RESPONSES
+from pidispatch.entrypoints.scripted import SCENARIOS, usage_of, wire, wire_responses
+from pidispatch.gateway.metering import Meter
 from pidispatch.gateway.sse import EventData
 from pidispatch.ports import CallEnd
 
@@ -18,6 +19,7 @@ USAGE = usage_of(1, len(MESSAGE.parts))
 STREAMS = {
     OPENAI: b"".join(wire.openai_stream("m", MESSAGE, USAGE, "t", with_usage=True)),
     ANTHROPIC: b"".join(wire.anthropic_stream("m", MESSAGE, USAGE, "t")),
+    RESPONSES: b"".join(wire_responses.responses_stream("m", MESSAGE, USAGE, "t")),
 }
 MEASURED = CallEnd(200, "tool_use", USAGE.tokens_in, USAGE.tokens_out, USAGE.cache_read)
 SSE, JSON = "text/event-stream; charset=utf-8", "application/json"
@@ -88,16 +90,21 @@ JSON_VALUES = st.recursive(
         st.sampled_from(
             ["usage", "choices", "delta", "message", "type", "finish_reason", "stop_reason", "prompt_tokens",
              "completion_tokens", "prompt_tokens_details", "cached_tokens", "input_tokens", "output_tokens",
-             "cache_creation", "error", "content", "x_groq", "total_tokens"]
+             "cache_creation", "error", "content", "x_groq", "total_tokens", "response", "status", "item", "output",
+             "incomplete_details", "reason", "output_tokens_details", "input_tokens_details"]
         ),
-        inner | st.sampled_from(["message_start", "message_delta", "message", "stop", "end_turn"]),
+        inner
+        | st.sampled_from(
+            ["message_start", "message_delta", "message", "stop", "end_turn", "response.completed",
+             "response.output_item.done", "x.delta", "incomplete", "completed"]
+        ),
         max_size=6,
     ),
     max_leaves=20,
 )  # fmt: skip
 
 
-@given(st.lists(st.dictionaries(st.sampled_from(["usage", "choices", "type", "message", "delta", "error", "content"]), JSON_VALUES)), st.sampled_from(sorted(STREAMS)))  # fmt: skip
+@given(st.lists(st.dictionaries(st.sampled_from(["usage", "choices", "type", "message", "delta", "error", "content", "response", "item", "status"]), JSON_VALUES)), st.sampled_from(sorted(STREAMS)))  # fmt: skip
 def test_no_json_makes_it_raise(events, api):
     check_sound(measure(api, [sse(*events)]))
 
@@ -117,6 +124,7 @@ def test_a_stream_that_ends_early_is_never_taken_for_less_than_it_told(at, api):
     [
         (OPENAI, wire.openai_whole("m", MESSAGE, USAGE, "t")),
         (ANTHROPIC, wire.anthropic_whole("m", MESSAGE, USAGE, "t")),
+        (RESPONSES, wire_responses.responses_whole("m", MESSAGE, USAGE, "t")),
     ],
 )
 def test_an_unstreamed_answer_is_read_whole(api, whole):

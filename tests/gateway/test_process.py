@@ -139,9 +139,15 @@ def test_the_worker_learns_of_providers_and_never_of_keys(make_house):
         {"scripted": "http://127.0.0.1:9/v1"}, keys={"GROQ_API_KEY": "k", "OPENAI_API_KEY": ""}
     )
 
-    assert house.doors.provider("groq") == ProviderFacts("groq", "openai-completions", True, True)
-    assert house.doors.provider("openai") == ProviderFacts("openai", "openai-completions", False, False)
-    assert house.doors.provider("anthropic") == ProviderFacts("anthropic", "anthropic-messages", True, False)
+    assert house.doors.provider("groq") == ProviderFacts(
+        "groq", "openai-completions", True, True, key_source="GROQ_API_KEY"
+    )
+    assert house.doors.provider("openai") == ProviderFacts(
+        "openai", "openai-responses", True, False, lacks="no-key"
+    )
+    assert house.doors.provider("anthropic") == ProviderFacts(
+        "anthropic", "anthropic-messages", True, False, lacks="no-key"
+    )
     assert house.doors.provider("scripted") == ProviderFacts("scripted", "openai-completions", False, True)
     assert house.doors.provider("nobody") is None
 

@@ -7,7 +7,7 @@ hang (stops after the first turn until SIGTERM, then says `aborted`); die (says 
 cut (its output ends in the middle of a line); noise (lines that are no records in between); ask (a question
 first, then waits for the answer); refuse (refuses the prompt); unguarded (says that an extension failed, runs on);
 held (dies after the first turn; a tool in a session of its own keeps its output open); held-talking (and writes to it);
-held-settled (settles first).
+held-settled (settles first); steered (waits for a steering message after the first turn, keeps it beside the record).
 """
 
 import json
@@ -67,7 +67,7 @@ def main():
             error="No API key found for scripted",
         )
     else:
-        replay(stream, mode)
+        replay(stream, mode, Path(record + ".steer"))
     if mode == "held-settled":
         leave_a_tool(talking=True)
     while True:
@@ -89,7 +89,7 @@ def leave_a_tool(*, talking):
     subprocess.Popen(tool, stdin=subprocess.DEVNULL, start_new_session=True)
 
 
-def replay(stream, mode):
+def replay(stream, mode, steer):
     signal.signal(signal.SIGTERM, aborted)
     if mode == "unguarded":
         say(type="extension_error", extensionPath="guard.mjs", error="boom")
@@ -107,6 +107,8 @@ def replay(stream, mode):
             emit(line + b"\n")
         if not line.startswith(b'{"type":"turn_end"'):
             continue
+        if mode == "steered" and not steer.exists():
+            steer.write_text(json.dumps(read_command()))
         if mode == "hang":
             time.sleep(600)
         if mode in ("held", "held-talking"):

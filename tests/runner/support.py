@@ -35,9 +35,13 @@ ENV = {
     "PI_CODING_AGENT_DIR": "/agent",
 }
 
+REFUSAL = {
+    "error": {"type": "budget_exceeded", "message": "pidispatch: this run may not make this call (cost-cap)"}
+}
+
 
 class FakeGateway:
-    """Answers /go and /report from lists (the last entry repeats); keeps every request.
+    """Answers /go, /report and /budget from lists (the last entry repeats); keeps every request.
 
     An answer is (status, body) or None: hang up without a word. Other paths go to `provider`: (path, body) to
     the bytes of an event stream.
@@ -48,6 +52,9 @@ class FakeGateway:
         self.path = f"{self.directory}/s"
         self.go = [(200, {"go": True, "key": KEY})]
         self.report = [(204, None)]
+        self.budget = [(404, None)]
+        self.budget_asked = 0
+        self.refuse_after = None  # calls of the provider until each is refused as the real gateway does
         self.requests = []
         self.provider = lambda _path, body: json.dumps({"echo": len(body)}).encode()
 
@@ -70,6 +77,10 @@ class FakeGateway:
 
             def do_POST(self):
                 gateway._answer(self)
+
+            def do_GET(self):
+                gateway.budget_asked += 1
+                gateway._give(self, gateway.budget)
 
         class Server(socketserver.ThreadingUnixStreamServer):
             daemon_threads = True
@@ -99,13 +110,21 @@ class FakeGateway:
         body = handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
         self.requests.append((handler.path, dict(handler.headers), body))
         answers = {"/go": self.go, "/report": self.report}.get(handler.path)
+        if answers is None and self.refuse_after is not None:
+            self.refuse_after -= 1
+            if self.refuse_after < 0:
+                self._send(handler, 402, _bytes(REFUSAL))
+                return
         if answers is None:
             self._send(handler, 200, self.provider(handler.path, body))
             return
+        self._give(handler, answers)
+
+    def _give(self, handler, answers):
         answer = answers.pop(0) if len(answers) > 1 else answers[0]
         handler.close_connection = True
         if answer is not None:
-            self._send(handler, answer[0], b"" if answer[1] is None else json.dumps(answer[1]).encode())
+            self._send(handler, answer[0], _bytes(answer[1]))
 
     def _send(self, handler, status, raw):
         handler.close_connection = True
@@ -114,6 +133,10 @@ class FakeGateway:
         handler.send_header("Content-Length", str(len(raw)))
         handler.end_headers()
         handler.wfile.write(raw)
+
+
+def _bytes(body):
+    return body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
 
 
 class Box:

@@ -103,3 +103,22 @@ def test_many_requests_at_once_each_get_their_answer(gateway, forwarder):
         thread.join(10)
 
     assert [answer.endswith(b'{"echo": 3}') for answer in answers] == [True] * 20
+
+
+def test_a_host_that_has_said_its_last_word_still_hears_the_client(gateway):
+    gateway.shut()
+    door = socket.socket(socket.AF_UNIX)
+    door.bind(gateway.path)
+    door.listen()
+    forwarder = Forwarder(gateway.path, port=0)
+    with door, socket.create_connection(("127.0.0.1", forwarder.port)) as client:
+        client.settimeout(5)
+        inside, _ = door.accept()
+        with inside:
+            inside.sendall(b"bye")
+            inside.shutdown(socket.SHUT_WR)
+            assert client.recv(10) == b"bye"
+            assert client.recv(10) == b""
+            client.sendall(b"late")
+            assert inside.recv(10) == b"late"
+    forwarder.close()

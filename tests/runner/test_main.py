@@ -1,5 +1,7 @@
 import hashlib
 import hmac
+import json
+import os
 import threading
 import time
 
@@ -39,6 +41,38 @@ def test_a_run_asks_for_its_go_drives_pi_and_reports(tmp_path, gateway):
     assert box.record["env"]["PI_MAX_TOKENS"] == "9000"
     assert "SECRET" not in box.record["env"]
     assert "PI_DISPATCH_GATE" not in box.record["env"]
+    assert box.record["env"]["HTTPS_PROXY"] == box.record["env"]["http_proxy"] == "http://127.0.0.1:4180"
+    assert "127.0.0.1" in box.record["env"]["NO_PROXY"].split(",")
+
+
+def test_forwarded_variables_reach_the_agent_and_replace_nothing_that_decides(tmp_path, gateway):
+    (tmp_path / "job").mkdir()
+    given = {
+        "MINE": "é\udcff",
+        "TZ": "Europe/Berlin",
+        "PATH": "/evil",
+        "PI_MAX_TURNS": "999",
+        "HOME": "/evil",
+    }
+    (tmp_path / "job/env.json").write_text(json.dumps(given))
+    box = Box(tmp_path, gateway, env={"TZ": "UTC"})
+
+    code, _ = box.end()
+
+    env = box.record["env"]
+    assert (code, env["MINE"], env["TZ"]) == (0, "é\udcff", "Europe/Berlin")
+    assert (env["PATH"], env["HOME"], env["PI_MAX_TURNS"]) == (os.environ["PATH"], "/home/pi", "20")
+
+
+def test_forwarded_variables_that_cannot_be_read_start_no_pi(tmp_path, gateway):
+    (tmp_path / "job").mkdir()
+    (tmp_path / "job/env.json").write_text("{")
+    box = Box(tmp_path, gateway)
+
+    code, line = box.end()
+
+    assert (code, line["reason"]) == (1, "infra")
+    assert not box.pi_was_started
 
 
 @pytest.mark.parametrize(

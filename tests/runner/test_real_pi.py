@@ -1,12 +1,15 @@
 """The real image, real pi, no network: only the provider is ours, behind the gate."""
 
+import json
 import os
+import time
 
 import pytest
 from docker.types import Mount
 
 from pidispatch.domain.agentfiles import agent_files
 from pidispatch.domain.sandbox import BoxSpec
+from pidispatch.domain.session import problem_of
 from pidispatch.runtime.engine import Engine
 from tests.runner import scripted
 from tests.runner.support import ENV
@@ -41,8 +44,10 @@ def run_box(engine, job, gateway, provider, env=None):
     mounts = [
         Mount(inside, str(job / name), "bind", read_only=inside == "/job") for inside, name in places.items()
     ]
+    if (job / "session").exists():
+        mounts.append(Mount("/session", str(job / "session"), "bind"))
     mounts.append(Mount("/gate", gateway.directory, "bind", read_only=True))
-    for name, content in agent_files(*provider, False).items():
+    for name, content in agent_files(*provider, known_to_pi=False).items():
         (job / "job/agent" / name).write_bytes(content)
         mounts.append(Mount(f"/agent/{name}", str(job / "job/agent" / name), "bind", read_only=True))
     api = engine.api
@@ -84,6 +89,78 @@ def test_the_guard_lets_exactly_the_allowed_requests_out(engine, job, gateway):
 
     assert (code, gateway.body("/report")["reason"]) == (2, "turn_budget")
     assert gateway.paths().count("/v1/chat/completions") == 3
+
+
+def test_pi_is_steered_before_its_next_request_and_comes_to_an_end(engine, job, gateway):
+    near = {"v": 1, "share": 0.8, "of": "turns", "landing": True, "turns": 16, "cap_turns": 20}
+    gateway.budget = [(200, {**near, "landing": False}), (200, near)]
+    # It works until it is told to come to an end, half a second for each turn.
+    gateway.provider = lambda _path, body: b"".join(slow_step(stopped=b"A note from pidispatch" in body))
+
+    code, output = run_box(engine, job, gateway, ("scripted", "loop", "openai-completions"))
+
+    asked = [json.loads(body) for path, _, body in gateway.requests if path.startswith("/v1")]
+    assert (code, output.count(b'"event":"budget_landing"')) == (0, 1), output
+    assert "16 of 20, the turns" in str(asked[-1]["messages"][-1])
+    assert sum("A note from pidispatch" in str(request) for request in asked) == 1
+    assert gateway.budget_asked == 2
+
+
+def slow_step(*, stopped):
+    if not stopped:
+        time.sleep(0.5)
+    return scripted.openai(1 if stopped else 0)
+
+
+def a_session(job, content=b""):
+    (job / "session").mkdir(exist_ok=True)
+    path = job / "session/current.jsonl"
+    path.write_bytes(content)
+    for place in (path.parent, path):
+        os.chown(place, UID, UID)
+    return path
+
+
+def test_what_stopped_at_a_cap_goes_on_with_the_conversation(engine, job, gateway):
+    session = a_session(job)
+    gateway.provider = lambda path, body: b"".join(scripted.openai(0))
+    run = (engine, job, gateway, ("scripted", "loop", "openai-completions"), {"PI_MAX_TURNS": "3"})
+    assert run_box(*run)[0] == 2
+    kept = session.read_bytes()
+    assert problem_of(kept) is None
+
+    (job / "job/prompt.md").write_text("go on")
+    a_session(job, kept)
+    gateway.requests.clear()
+    gateway.provider = lambda path, body: b"".join(scripted.openai(1))
+
+    assert run_box(*run)[0] == 0
+    messages = next(json.loads(body) for path, _, body in gateway.requests if path.startswith("/v1"))[
+        "messages"
+    ]
+    assert [message["role"] for message in messages] == ["system", "user", *["assistant", "tool"] * 3, "user"]
+    assert "go on" in str(messages[-1])
+    assert gateway.body("/report")["session"] == {"resumed": True, "reason": "resumed"}
+
+
+def test_what_the_gateway_refused_goes_on_too(engine, job, gateway):
+    session = a_session(job)
+    gateway.refuse_after = 1
+    gateway.provider = lambda path, body: b"".join(scripted.openai(0))
+    run = (engine, job, gateway, ("scripted", "loop", "openai-completions"))
+    code, output = run_box(*run)
+    assert (code, gateway.body("/report")["reason"]) == (2, "gateway-refused"), output
+
+    a_session(job, session.read_bytes())
+    gateway.refuse_after = None
+    gateway.requests.clear()
+    gateway.provider = lambda path, body: b"".join(scripted.openai(1))
+
+    assert run_box(*run)[0] == 0
+    messages = next(json.loads(body) for path, _, body in gateway.requests if path.startswith("/v1"))[
+        "messages"
+    ]
+    assert [message["role"] for message in messages] == ["system", "user", "assistant", "tool", "user"]
 
 
 def test_the_placeholder_is_the_only_key_in_the_box(engine, job, gateway):

@@ -49,6 +49,21 @@ def test_a_jobs_files_are_readable_and_its_outbox_its_own(job_files, tmp_path):
     assert mode(tmp_path / "state" / "jobs") == mode(tmp_path / "state" / "jobs" / NAME) == 0o700
 
 
+def test_a_job_has_a_session_of_its_own_to_write(job_files):
+    fresh = job_files.prepare(NAME, FILES, uid=JOB, gid=JOB)
+    session = Path(fresh.session, "current.jsonl")
+    assert (mode(fresh.session), owner(fresh.session)) == (0o700, JOB)
+    assert (mode(session), owner(session), session.read_bytes()) == (0o600, JOB, b"")
+    session.unlink()
+    session.symlink_to("/etc/passwd")
+
+    again = job_files.prepare(NAME, FILES, uid=JOB, gid=JOB, session=b"what pi wrote")
+
+    assert job_files.session(NAME) == again.session == fresh.session
+    assert session.read_bytes() == b"what pi wrote"
+    assert (names(again.session), owner(session)) == (["current.jsonl"], JOB)
+
+
 def test_a_second_try_starts_afresh(job_files):
     paths = job_files.prepare(NAME, FILES, uid=JOB, gid=JOB)
     Path(paths.outbox, "old").write_text("left")

@@ -28,7 +28,8 @@ from tests.store.builders import (
     try_next,
     value,
 )
-from tests.support.calls import opened
+from tests.support.calls import cost as priced
+from tests.support.calls import opened, worst
 
 DONE = End(Outcome.COMPLETED, "completed", result=Result.DONE_UNVERIFIED)
 BOX = BoxEnd(exit_code=0)
@@ -310,10 +311,8 @@ def test_a_run_whose_cost_is_known_counts_with_that_and_a_waiting_one_with_all_i
 
 def a_call(database, claim, *, cost):
     ledger = PostgresCallLedger(database)
-    call = opened(ledger, claim.run_id, 1, provider="scripted", model="happy", api="openai-completions")
-    ledger.settle_call(call, CallEnd(200, "stop", tokens_in=5))
-    with database.transaction() as connection:
-        connection.execute(text("UPDATE provider_calls SET cost_micros = :cost"), {"cost": cost})
+    call = opened(ledger, claim.run_id, 1, worst=worst(100))
+    ledger.settle_call(call, CallEnd(200, "stop", tokens_in=5), priced(cost))
 
 
 def test_two_runs_of_one_tree_that_end_at_once_do_not_take_the_same_room(database):

@@ -67,6 +67,10 @@ def the_ended_run(database):
 
 LIVE = "(SELECT id FROM runs WHERE state = 'admitted')"
 DONE = "(SELECT id FROM runs WHERE outcome = 'completed')"
+PUT_RIGHT = (
+    "INSERT INTO spend_adjustments (run_id, call_id, tokens_before, tokens_after, in_windows)"
+    " SELECT run_id, id, 0, 0, false FROM provider_calls"
+)
 
 
 @pytest.mark.parametrize(
@@ -114,6 +118,26 @@ DONE = "(SELECT id FROM runs WHERE outcome = 'completed')"
             f"UPDATE run_attempts SET go_at = NULL WHERE run_id = {DONE}",
             "charges",
             "{ended} never got its go and is charged",
+        ),
+        (
+            f"UPDATE provider_calls SET state = 'held', settled_at = NULL, run_id = {LIVE}, attempt = 2",
+            "open calls",
+            "{live} is admitted in attempt 1, and attempt 2 has a model call open",
+        ),
+        (
+            "UPDATE run_attempts SET used_micros = 7 WHERE used_tokens = 110",
+            "call sums",
+            "{ended}, attempt 1: counts 7 micro-dollars, 110 tokens and 1 turns, its calls 0, 110 and 1",
+        ),
+        (
+            f"UPDATE runs SET cost_micros = 5 WHERE id = {DONE}",
+            "costs",
+            "{ended}: cost is 5, its calls were 0",
+        ),
+        (
+            f"{PUT_RIGHT}; UPDATE provider_calls SET state = 'assumed'",
+            "late figures",
+            "{ended}: call 1 was put right and is assumed",
         ),
         (
             "INSERT INTO one_shots (key, run_id) SELECT 'once', id FROM runs WHERE outcome = 'policy'",
@@ -180,6 +204,18 @@ def test_a_limit_lowered_under_its_runs_is_a_warning(lives):
 
     found = broken(lives)["slots"]
     assert (found.grade, found.detail) == (Grade.WARNING, "host h1: 2 of 1")
+
+
+def test_a_run_that_was_measured_above_its_cap_is_a_warning(lives):
+    change(
+        lives,
+        "UPDATE provider_calls SET cost_micros = 8",
+        f"UPDATE runs SET cost_cap_micros = 7 WHERE id = {DONE}",
+    )
+
+    found = broken(lives)["run caps"]
+    assert found.grade is Grade.WARNING
+    assert found.detail == f"{the_ended_run(lives)}: 8 of 7 micro-dollars"
 
 
 def test_at_most_ten_are_named_with_how_many_more_there_are(database):

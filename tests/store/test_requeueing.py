@@ -169,3 +169,16 @@ def test_a_copy_was_asked_for_on_the_command_line_so_that_another_request_is_ano
     assert told == {"source": "cli", "event": "requeue", "decision": "started"}
     assert again.kind is Became.STARTED
     assert cron.kind is Became.COALESCED
+
+
+def test_a_copy_may_reach_what_its_original_might(database):
+    run_id = an_ended_run(database)
+    with database.transaction() as connection:
+        connection.execute(
+            text("UPDATE runs SET egress_hosts = ARRAY['a.example'] WHERE id = :id"), {"id": run_id}
+        )
+
+    made = requeue(database, run_id)
+
+    kept = value(database, "SELECT egress_hosts FROM runs WHERE public_id = :id", id=made.public_id)
+    assert kept == ["a.example"]

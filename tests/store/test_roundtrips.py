@@ -3,12 +3,17 @@
 import re
 
 import pytest
-from sqlalchemy import event
+from sqlalchemy import bindparam, event, text
+from sqlalchemy.dialects.postgresql import JSONB
 
-from pidispatch.ports import Admitted, Refused
+from pidispatch.ports import Admitted, CallEnd, Refused
 from pidispatch.store.admission import PostgresAdmissions
+from pidispatch.store.calls import PostgresCallLedger, PostgresTickets
 from pidispatch.store.database import Database
-from tests.store.builders import HOST, WORKER, a_host, a_run, ready_for, some_caps, try_next
+from tests.store.builders import HOST, WORKER, a_boxed_run, a_host, a_run, ready_for, some_caps, try_next
+from tests.support.calls import opened
+
+CONTAINER = "c0ffee" * 10
 
 MESSAGE = re.compile(r"\S+ \S+\t([FB])\t")
 
@@ -85,3 +90,46 @@ def test_a_look_and_an_admission_take_two_round_trips(traced):
 
     assert isinstance(answer, Admitted)
     assert len(round_trips(trace)) - before == 2, trace.read_text()[-9000:]
+
+
+def test_a_model_call_is_one_round_trip_to_open_and_one_to_settle(traced):
+    database, trace = traced
+    a_host(database)
+    claim = a_boxed_run(database, container=CONTAINER)
+    assert PostgresTickets(database, timeout=60).give_go(claim.run_id, 1, CONTAINER)
+    ledger = PostgresCallLedger(database)
+    before = len(round_trips(trace))
+
+    call_id = opened(ledger, claim.run_id)
+    after_opening = len(round_trips(trace))
+    ledger.settle_call(call_id, CallEnd(200, "stop"))
+
+    assert (after_opening - before, len(round_trips(trace)) - after_opening) == (1, 1), trace.read_text()[
+        -9000:
+    ]
+
+
+def test_a_call_of_a_run_that_made_ten_thousand_reads_no_more_than_its_first(database):
+    a_host(database)
+    claim = a_boxed_run(database, container=CONTAINER)
+    assert PostgresTickets(database, timeout=60).give_go(claim.run_id, 1, CONTAINER)
+    with database.transaction() as connection:
+        connection.execute(
+            text("UPDATE runs SET max_turns = 100000, max_tokens = 1000000, cost_cap_micros = 1000000")
+        )
+        connection.execute(text("""
+            INSERT INTO provider_calls (run_id, attempt, host, provider, model, api, state, settled_at)
+            SELECT :run, 1, 'h1', 'p', 'm', 'a', 'settled', now() FROM generate_series(1, 10000)"""), {"run": claim.run_id})  # fmt: skip
+    asked = {"run": claim.run_id, "attempt": 1, "provider": "p", "model": "m", "api": "a", "micros": 1, "tokens": 1,
+             "least_micros": 1, "least_tokens": 1}  # fmt: skip
+    explained = text("EXPLAIN (ANALYZE, BUFFERS) SELECT call FROM call_open(:asked)").bindparams(
+        bindparam("asked", type_=JSONB)
+    )
+
+    with database.transaction() as connection:
+        connection.execute(explained, {"asked": asked})  # with its plans made
+        told = "\n".join(connection.execute(explained, {"asked": asked}).scalars())
+
+    found = re.search(r"Buffers: shared hit=(\d+)", told)
+    assert found is not None, told
+    assert int(found[1]) < 60, told

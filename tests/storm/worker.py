@@ -12,11 +12,13 @@ import structlog
 
 from pidispatch.admit import AdmissionGate
 from pidispatch.domain.policy import Policy, ScopeCaps
+from pidispatch.domain.session import NotKept
 from pidispatch.execute.chain import ChainCollector, ChainLimits
 from pidispatch.execute.cleanup import Cleanup
 from pidispatch.execute.finish import Finisher
 from pidispatch.execute.hands import Hands
 from pidispatch.execute.launch import BoxLimits, Launcher
+from pidispatch.execute.sessions import SessionKeeper
 from pidispatch.ports import CallEnd, LocalFolder
 from pidispatch.store.admission import PostgresAdmissions
 from pidispatch.store.calls import PostgresCallLedger, PostgresTickets
@@ -26,6 +28,7 @@ from pidispatch.store.endings import PostgresEndings
 from pidispatch.store.hosts import PostgresHosts
 from pidispatch.store.losses import PostgresLosses
 from pidispatch.store.runs import PostgresRuns
+from pidispatch.store.sessions import PostgresSessions
 from pidispatch.upkeep.breakers import BreakerKeeper
 from pidispatch.upkeep.losses import LostLookers
 from pidispatch.upkeep.orphans import Orphans
@@ -34,7 +37,7 @@ from tests.fakes.notes import FakeNotes
 from tests.flows.site import IMAGE, INSTALLATION, FakeBell, FakeDoors, FakeFiles, FakeGitBox, FakeImages
 from tests.storm.boxes import StubBoxes
 from tests.support.breaking import some_breakers
-from tests.support.calls import opened
+from tests.support.calls import cost, opened, worst
 
 HOST = "h1"
 
@@ -108,6 +111,9 @@ class StormWorker:
             notes=notes,
             held_back=BreakerKeeper(some_breakers(database)).held_back,
         )
+        sessions = SessionKeeper(
+            sessions=PostgresSessions(database), images=FakeImages(), read_session=lambda _: NotKept("absent")
+        )
         self.launcher = Launcher(
             host=HOST,
             installation=INSTALLATION,
@@ -118,6 +124,7 @@ class StormWorker:
             files=files,
             open_folder=open_folder,
             head_commit=lambda _: None,
+            sessions=sessions,
             cleanup=cleanup,
             limits=BoxLimits(1 << 30, 1.0, 600),
             hands=hands,
@@ -132,6 +139,8 @@ class StormWorker:
             watch=self.boxes,
             doors=doors,
             chains=self._no_chains(database),
+            redact=bytes,
+            sessions=sessions,
             cleanup=cleanup,
             notes=notes,
             clock=database.now,
@@ -168,6 +177,7 @@ class StormWorker:
             head_commit=lambda _: None,
             policies=self,
             limits=ChainLimits(depth=0),
+            redact=bytes,
         )
 
     def current(self):
@@ -199,19 +209,12 @@ class StormWorker:
         if not self.tickets.give_go(run_id, attempt, container):
             return False
         if self.weather.cost is not None:
-            call = opened(self.calls, run_id, attempt, provider="scripted", model="happy", api="x")
+            call = opened(self.calls, run_id, attempt, worst=worst(self.weather.cost))
             if run_id % 2:
-                self._price(call, self.weather.cost)
-                self.calls.settle_call(call, CallEnd(200, "stop", tokens_in=3, tokens_out=4))
+                self.calls.settle_call(call, CallEnd(200, "stop", tokens_in=3), cost(self.weather.cost))
             else:
                 self.tickets.assume_calls(run_id)
         return True
-
-    def _price(self, call: int, cost: int) -> None:
-        with self.database.transaction() as connection:
-            connection.exec_driver_sql(
-                "UPDATE provider_calls SET cost_micros = %s WHERE id = %s", (cost, call)
-            )
 
 
 def open_folder(path: bytes) -> LocalFolder:

@@ -30,7 +30,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self) -> None:
         self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        place = f"{self.command} {self.path.partition('?')[0].partition('/v1.41')[2] or self.path}"
+        path = self.path.partition("?")[0]
+        place = f"{self.command} {path.partition('/v1.41')[2] or path}"
         known = {"GET /version": (200, {"ApiVersion": "1.41", "MinAPIVersion": "1.12"})} | dict(
             self.server.answers
         )

@@ -3,7 +3,10 @@
 from collections.abc import Iterator
 
 from pidispatch import shipped
+from pidispatch.app import egress
+from pidispatch.app.checkup.providers import check_provider
 from pidispatch.app.policy import FilePolicies
+from pidispatch.app.prices import prices_problems
 from pidispatch.app.standing import StandingTriggers
 from pidispatch.config import Settings
 from pidispatch.domain.checkup import Finding, Grade
@@ -47,22 +50,20 @@ def check_image(engine: Engine, settings: Settings) -> Finding:
 
 
 def check_gateway(doors: ControlDoors, settings: Settings) -> Iterator[Finding]:
-    """Whether it has opened its doors, and whether it holds a key for the configured provider."""
+    """Whether it has opened its doors, and can call the configured provider."""
     if not doors.ready():
         yield Finding("gateway", Grade.FAILED, "it does not answer as ready", START_THE_GATEWAY)
         return
     yield Finding("gateway", Grade.OK, "ready")
     try:
-        facts = doors.provider(settings.provider)
+        yield from check_provider(doors, settings)
+        busy = doors.busy_providers()
     except GatewayUnavailable as error:
         yield Finding("provider", Grade.FAILED, str(error), START_THE_GATEWAY)
         return
-    if facts is None or not facts.credential:
-        lack = "does not know it" if facts is None else "has no key for it"
-        way_out = "set its key and its address in the gateway's environment; docs/configuration.md names them"
-        yield Finding("provider", Grade.WARNING, f"{settings.provider}: the gateway {lack}", way_out)
-        return
-    yield Finding("provider", Grade.OK, f"{settings.provider} by {facts.api}, with a key")
+    for name, until in busy.items():
+        words = f"{name} is busy until {until:%Y-%m-%d %H:%M:%SZ}: its calls are held, its runs wait"
+        yield Finding("pressure", Grade.WARNING, words, "wait, or ask the provider for a higher limit")
 
 
 def check_policy(settings: Settings) -> Finding:
@@ -90,3 +91,31 @@ def check_triggers(settings: Settings) -> Finding:
     except ConfigurationRefused as error:
         return Finding("triggers", Grade.FAILED, "; ".join(error.problems), MEND)
     return Finding("triggers", Grade.OK, f"entries: {len(found.entries)}")
+
+
+def check_prices(settings: Settings) -> Finding:
+    """Read as a gateway that starts would."""
+    if settings.prices_file is None:
+        return Finding("prices", Grade.OK, "no file: the prices of genai-prices are in force")
+    problems = prices_problems(settings)
+    if problems:
+        return Finding("prices", Grade.FAILED, "; ".join(problems), MEND.replace("worker", "gateway"))
+    return Finding("prices", Grade.OK, f"{settings.prices_file} comes before the prices of genai-prices")
+
+
+def check_egress(settings: Settings) -> Finding:
+    """Read as a gateway that starts would."""
+    try:
+        found = egress.state(settings)
+    except ConfigurationRefused as error:
+        return Finding("egress", Grade.FAILED, "; ".join(error.problems), MEND)
+    if found.off_because is not None:
+        return Finding(
+            "egress",
+            Grade.WARNING,
+            f"off: a run may reach any public host, because: {found.off_because}",
+            "list the hosts in egress-allowlist.conf, then unset PI_EGRESS",
+        )
+    if not found.found:
+        return Finding("egress", Grade.OK, f"on, nothing is let through: there is no {found.file}")
+    return Finding("egress", Grade.OK, f"on, hosts in {found.file}: {len(found.allowlist.entries)}")

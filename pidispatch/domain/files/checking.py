@@ -1,15 +1,19 @@
 """Judge the text of any of the operator's files, alone and beside the files it speaks of."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import assert_never
 
+from pidispatch.domain.egress import Allowlist
+from pidispatch.domain.files.egressfile import parse_allowlist
 from pidispatch.domain.files.jsonfile import read_json
 from pidispatch.domain.files.overlay import Overlay, parse_overlay
 from pidispatch.domain.files.overlaykeys import KEYS
 from pidispatch.domain.files.pausewindows import parse_pause_windows
+from pidispatch.domain.files.prices import PriceFile, parse_prices
 from pidispatch.domain.files.projects import Projects, judge_together, parse_projects
+from pidispatch.domain.files.providers import ProviderEntries, parse_providers
 from pidispatch.domain.files.scopedlimits import ScopedLimits, parse_scoped_limits
 from pidispatch.domain.files.scopes import ScopeKind
 from pidispatch.domain.files.triggers import parse_triggers
@@ -24,15 +28,22 @@ class FileKind(StrEnum):
     PAUSE_WINDOWS = "pause-windows"
     SETTINGS = "settings"
     TRIGGERS = "triggers"
+    PRICES = "prices"
+    PROVIDERS = "providers"
+    EGRESS = "egress-allowlist"
 
 
-Value = ScopedLimits | Projects | PauseWindows | Overlay | Triggers
+Value = ScopedLimits | Projects | PauseWindows | Overlay | Triggers | PriceFile | ProviderEntries | Allowlist
 
 _BY_CONTENT = {
     "limits": FileKind.SCOPED_LIMITS,
     "projects": FileKind.PROJECTS,
     "windows": FileKind.PAUSE_WINDOWS,
     "triggers": FileKind.TRIGGERS,
+    "models": FileKind.PRICES,
+    "free": FileKind.PRICES,
+    "plan": FileKind.PRICES,
+    "providers": FileKind.PROVIDERS,
 }
 
 
@@ -48,22 +59,33 @@ class Checked:
 
     @property
     def summary(self) -> str:
-        match self.value:
-            case None:
-                return "refused"
-            case ScopedLimits() as limits:
-                return f"version {limits.version}, {_count(len(limits.rows), 'row')}"
-            case Projects() as projects:
-                members = sum(len(each.members) for each in projects.projects)
-                return f"{_count(len(projects.projects), 'project')}, {_count(members, 'member')}"
-            case PauseWindows() as pauses:
-                return _count(len(pauses.windows), "window")
-            case Triggers() as triggers:
-                return _count(len(triggers.entries), "trigger")
-            case Overlay() as overlay:
-                return _count(sum(getattr(overlay, k.attribute) is not None for k in KEYS.values()), "key")
-            case never:
-                assert_never(never)
+        return "refused" if self.value is None else ", ".join(_held_by(self.value))
+
+
+def _held_by(value: Value) -> Iterator[str]:
+    match value:
+        case ScopedLimits():
+            yield f"version {value.version}"
+            yield _count(len(value.rows), "row")
+        case Projects():
+            yield _count(len(value.projects), "project")
+            yield _count(sum(len(each.members) for each in value.projects), "member")
+        case PauseWindows():
+            yield _count(len(value.windows), "window")
+        case Triggers():
+            yield _count(len(value.entries), "trigger")
+        case PriceFile():
+            yield _count(len(value.models), "price")
+            yield f"{len(value.covered) - len(value.plans)} free"
+            yield f"{len(value.plans)} in a plan"
+        case ProviderEntries():
+            yield _count(len(value.entries), "provider")
+        case Allowlist():
+            yield _count(len(value.entries), "host")
+        case Overlay():
+            yield _count(sum(getattr(value, key.attribute) is not None for key in KEYS.values()), "key")
+        case never:
+            assert_never(never)
 
 
 def _count(number: int, what: str) -> str:
@@ -92,9 +114,9 @@ def kind_of(file: str, content: bytes) -> FileKind | None:
     keys = read_json(content, file).value
     if not isinstance(keys, dict):
         return None
-    found = [kind for key, kind in _BY_CONTENT.items() if key in keys]
+    found = {kind for key, kind in _BY_CONTENT.items() if key in keys}
     if len(found) == 1:
-        return found[0]
+        return found.pop()
     return FileKind.SETTINGS if not found and keys.keys() & KEYS.keys() else None
 
 
@@ -110,6 +132,12 @@ def _parse(kind: FileKind, content: bytes, file: str) -> Value:
             return parse_overlay(content, file)
         case FileKind.TRIGGERS:
             return parse_triggers(content, file)
+        case FileKind.PRICES:
+            return parse_prices(content, file)
+        case FileKind.PROVIDERS:
+            return parse_providers(content, file)
+        case FileKind.EGRESS:
+            return parse_allowlist(content, file)
         case never:
             assert_never(never)
 

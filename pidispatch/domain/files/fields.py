@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 from pidispatch.domain.files.jsonfile import SAFE_MAX, Node, Number, shown
-from pidispatch.domain.money import WANTED, micros_of
+from pidispatch.domain.money import WANTED, WANTED_OR_ZERO, micros_of, micros_or_zero_of
 from pidispatch.errors import ConfigurationRefused
 
 PROBLEMS_MAX = 50  # a file of a thousand faults is told with its first ones
@@ -75,15 +75,16 @@ class Entry:
         self.refuse(name, f"must be an integer {bounds}, written without quotes")
         return None
 
-    def micros(self, name: str) -> int | None:
-        """Micro-dollars of an amount that is written as a text or as a number."""
+    def micros(self, name: str, *, zero: bool = False) -> int | None:
+        """Micro-dollars of an amount that is written as a text or as a number; `zero`: nothing is an amount as well."""
         node = self.node(name)
         if node is None:
             return None
         written = node.value.text if isinstance(node.value, Number) else node.value
-        amount = micros_of(written) if isinstance(written, str) else None
+        read = micros_or_zero_of if zero else micros_of
+        amount = read(written) if isinstance(written, str) else None
         if amount is None:
-            self.refuse(name, f"must be {WANTED}")
+            self.refuse(name, f"must be {WANTED_OR_ZERO if zero else WANTED}")
         return amount
 
     def asked(self, name: str) -> bool:

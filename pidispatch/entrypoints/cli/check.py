@@ -20,7 +20,7 @@ def check(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say whether limits, projects, pauses, settings and triggers are accepted: exit code 0, or 2 with every problem."""
+    """Say whether limits, projects, pauses, settings, triggers and prices are accepted: exit code 0, or 2 with every problem."""
     from pidispatch.app.operatorfiles import check_files
 
     checked = check_files(files, kind)

@@ -11,11 +11,14 @@ from pidispatch.entrypoints.cli import (
     db,
     demo,
     doctor,
+    egress,
     explain,
     forgetting,
+    granting,
     image,
     logs,
     pausing,
+    prices,
     requeueing,
     run,
     runs,
@@ -55,10 +58,12 @@ cli.command()(logs.logs)
 cli.command()(explain.explain)
 cli.command()(status.status)
 cli.command()(budget.budget)
+cli.command()(prices.prices)
 cli.command()(pausing.pause)
 cli.command()(pausing.resume)
 cli.command()(cancelling.cancel)
 cli.command()(requeueing.requeue)
+cli.command()(granting.grant)
 cli.command("forget-host")(forgetting.forget_host)
 cli.command()(doctor.doctor)
 cli.command()(config.config)
@@ -67,6 +72,7 @@ cli.command("set")(settings.set_key)
 cli.command("unset")(settings.unset_key)
 cli.add_typer(db.db)
 cli.add_typer(image.image)
+cli.add_typer(egress.egress, name="egress")
 triggers.triggers.command()(triggershow.show)
 triggers.triggers.command("next")(triggernext.next_instants)
 triggers.triggers.command("test")(triggertest.rehearse)

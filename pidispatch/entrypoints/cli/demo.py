@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from pidispatch.domain.wireapis import ANTHROPIC, WIRE_APIS
 from pidispatch.entrypoints.cli.output import err, out, plain
 
 TASK = "Change the greeting in hello.txt to `hello pidispatch`, and add a file of your own."
@@ -18,7 +19,10 @@ KEPT = ("PATH", "PYTHONPATH", "LANG", "LC_ALL", "TERM", "TMPDIR", "DOCKER_HOST",
 
 def demo(
     api: Annotated[
-        str, typer.Option(help="The provider's wire API: openai-completions or anthropic-messages.")
+        str,
+        typer.Option(
+            help="The provider's wire API: openai-completions, openai-responses or anthropic-messages."
+        ),
     ] = "openai-completions",
 ) -> None:
     """Run pi once in a real box on a sample repository and show the diff, the record and the SQL."""
@@ -28,8 +32,8 @@ def demo(
     from pidispatch.config import load
     from pidispatch.entrypoints.scripted import ScriptedProvider
 
-    if api not in {"openai-completions", "anthropic-messages"}:
-        raise typer.BadParameter("want openai-completions or anthropic-messages", param_hint="--api")
+    if api not in WIRE_APIS:
+        raise typer.BadParameter(f"want {' or '.join(WIRE_APIS)}", param_hint="--api")
     home = read_settings().home / "demo"
     with ScriptedProvider() as provider:
         environment = _environment(home, provider.url, api)
@@ -57,8 +61,9 @@ def _environment(home: Path, url: str, api: str) -> dict[str, str]:
         "PIDISPATCH_HOME": str(home),
         "PI_PROVIDER": "scripted",
         "PI_MODEL": "happy",
-        "PIDISPATCH_UPSTREAM_SCRIPTED": url + ("/v1" if api == "openai-completions" else ""),
+        "PIDISPATCH_UPSTREAM_SCRIPTED": url + ("" if api == ANTHROPIC else "/v1"),
         "PIDISPATCH_PROVIDER_API_SCRIPTED": api,
+        "PI_AUTH_FROM_PI": "0",
         "SCRIPTED_API_KEY": "a-key-that-stays-in-the-gateway",
         "PI_DAILY_CAP": "1000",
     }

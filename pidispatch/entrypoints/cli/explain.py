@@ -12,18 +12,22 @@ from pidispatch.entrypoints.cli.triggerwording import at_place, length
 from pidispatch.entrypoints.cli.wording import (
     amount,
     breaker_in_words,
+    cost_of,
     count_of,
     how_it_stands,
+    refusals_in_words,
+    session_in_words,
     tokens_of,
     wait_in_words,
     window_name,
 )
 
 if TYPE_CHECKING:
-    from pidispatch.app.reading import AttemptRecord, DeliveryRecord, Explanation, Lateness
+    from pidispatch.app.reading import AttemptRecord, DeliveryRecord, Explanation, Lateness, RunRecord
     from pidispatch.domain.explain import GateLine, LastAnswer, WaitsFor
 
 MOST_TOLD = 10  # who asked, on a screen
+_CAUSES = {"provider-busy": "its provider is busy (provider-busy)"}
 
 
 def explain(run: RunName, as_json: AsJson = False) -> None:
@@ -52,7 +56,9 @@ def _print(found: "Explanation") -> None:
     for attempt in found.attempts:
         out.print(plain(_attempt(attempt)))
     if run.ended:
-        out.print(plain(f"ended {cell(run.ended_at)}: {how_it_stands(run)}, {tokens_of(run)}"))
+        cost = cost_of(run)
+        money = f", {cost}" if cost else ""
+        out.print(plain(f"ended {cell(run.ended_at)}: {how_it_stands(run)}, {tokens_of(run)}{money}"))
 
 
 def _told(found: "Explanation") -> Iterator[str]:
@@ -60,6 +66,7 @@ def _told(found: "Explanation") -> Iterator[str]:
     yield f"{run.public_id}: {how_it_stands(run)}"
     if run.requeue_of is not None:
         yield f"repeats {run.requeue_of}"
+    yield from session_in_words(run, found.session)
     yield from origin_in_words(found)
     yield from _who_asked(found.asked)
     if found.wait is not None:
@@ -112,8 +119,8 @@ def seen_in_words(line: "GateLine") -> str:
             )
         case "host-capacity", {"host": host, "free": free, "capacity": capacity}:
             words.append(f"{free} of {capacity} free on {host}")
-        case "provider", {"api": api, "key": key}:
-            words.append(f"{api}, {'a key' if key else 'no key'}")
+        case "provider", {"api": api, "key": key, **more}:
+            words.append(f"{api}, {'a key' if key else 'no key'}{_busy(more.get('busy_until'))}")
         case "folder", {"owner": owner}:
             words.append(f"owned by user {owner}")
         case "slots", [*scopes]:
@@ -127,6 +134,10 @@ def seen_in_words(line: "GateLine") -> str:
     return ": ".join(words)
 
 
+def _busy(until: Any) -> str:
+    return "" if until is None else f", busy until {cell(datetime.fromisoformat(str(until)))}"
+
+
 def _slot(scope: Mapping[str, Any]) -> str:
     limit = "" if scope.get("limit") is None else f" of {scope['limit']}"
     return f"{scope.get('occupied')}{limit} in {scope.get('scope')}"
@@ -136,7 +147,7 @@ def origin_in_words(found: "Explanation") -> list[str]:
     """Of a run that a schedule started: which instant it is of, how late it started, and why."""
     run, slot = found.run, found.slot
     if slot is None or found.lateness is None:
-        by_hand = run.trigger_type == "cron" and run.trigger_id is not None and run.requeue_of is None
+        by_hand = run.trigger_type == "cron" and run.trigger_id is not None and not _by_a_person(run)
         return [f"schedule {run.trigger_id}, started by hand"] if by_hand else []
     planned = at_place(slot.planned_at, slot.zone)
     utc = "" if slot.zone is None else f" ({cell(slot.planned_at)})"
@@ -144,6 +155,10 @@ def origin_in_words(found: "Explanation") -> list[str]:
     if found.lateness.started or not run.ended:
         lines.append(lateness_in_words(found.lateness))
     return lines
+
+
+def _by_a_person(run: "RunRecord") -> bool:
+    return run.requeue_of is not None or run.continues is not None
 
 
 def lateness_in_words(late: "Lateness") -> str:
@@ -183,7 +198,7 @@ def waits_in_words(waits: "WaitsFor") -> str:
         case "scope-paused", {"scopes": scopes}:
             what = f"waits for `pidispatch resume --scope …`: paused is {_listed(scopes)}"
         case cause, {"until": until}:
-            what = f"waits until {cell(until)}: {cause}"
+            what = f"waits until {cell(until)}: {_CAUSES.get(cause, cause)}"
         case "scope", {"behind": behind}:
             what = f"waits for its folder, in which {behind} is at work"
         case "scope", {"full": scopes}:
@@ -212,4 +227,6 @@ def _attempt(attempt: "AttemptRecord") -> str:
         parts.append(ended)
     if attempt.exit_code is not None:
         parts.append(f"exit code {attempt.exit_code}")
+    if (refused := refusals_in_words(attempt)) is not None:
+        parts.append(refused)
     return ", ".join(parts)

@@ -21,18 +21,24 @@ Scope = Annotated[
 ]
 
 
-def pause(scope: Scope = EVERYTHING, reason: Reason = None, as_json: AsJson = False) -> None:
-    """Start nothing more, everywhere or in one scope; runs that have started go on."""
+Now = Annotated[bool, typer.Option("--now", help="Refuse every model call too, and cut those under way.")]
+
+
+def pause(
+    scope: Scope = EVERYTHING, now: Now = False, reason: Reason = None, as_json: AsJson = False
+) -> None:
+    """Start nothing more, everywhere or in one scope; runs that have started go on, with --now without model calls."""
     from pidispatch.app import pausing
     from pidispatch.app.places import read_settings
 
-    made = pausing.pause(read_settings(), scope, reason=reason)
+    made = pausing.pause(read_settings(), scope, reason=reason, stops_calls=now)
     if as_json:
         print_json(made)
         return
     by = f" by {made.paused_by}" if made.paused_by else ""
     begun = "is paused" if made.changed else f"was paused already, since {cell(made.paused_at)}{by}"
-    out.print(plain(f"{_name(scope)} {begun}: nothing more starts"))
+    calls = ", and every model call is refused" if made.stopped_at is not None else ""
+    out.print(plain(f"{_name(scope)} {begun}: nothing more starts{calls}"))
     out.print(plain(_standing(made)))
 
 

@@ -38,6 +38,17 @@ def _word(text: str | None) -> str | None:
         raise typer.BadParameter(f"want {error.want}") from error
 
 
+def _hosts(texts: list[str] | None) -> list[str] | None:
+    from pidispatch.domain.egress import NotAnEntry, read_entry
+
+    for text in texts or ():
+        try:
+            read_entry(text)
+        except NotAnEntry as error:
+            raise typer.BadParameter(f"{text!r} {error}") from error
+    return texts
+
+
 def _instant(text: str, ahead: timedelta) -> datetime | None:
     """None for one that has passed: then there is nothing to wait for."""
     from pidispatch.domain.files.triggers.waitfor import instant_of
@@ -86,6 +97,14 @@ def run(
     after: Annotated[
         str | None, typer.Option(metavar="INSTANT", help="Not before, such as 2026-12-01T06:00Z.")
     ] = None,
+    egress: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="HOST",
+            callback=_hosts,
+            help="A host that it may reach besides those of all runs; repeat.",
+        ),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Although changes are not committed.")] = False,
     wait: Annotated[
         bool, typer.Option("--wait", help="Wait for the end; exit code 0 when it completed.")
@@ -95,6 +114,7 @@ def run(
     """Queue one run of the agent in FOLDER, or the run of a schedule."""
     of_the_run = {"--flow": flow, "--provider": provider, "--model": model, "--max-turns": max_turns}
     of_the_run |= {"--image": image, "--priority": priority, "--force": force or None, "--after": after}
+    of_the_run |= {"--egress": ", ".join(egress or ()) or None}
     if trigger is not None:
         refuse_beside_trigger({"FOLDER": folder, "--task": task, "--task-file": task_file, **of_the_run})
         fire(trigger, wait=wait, as_json=as_json)
@@ -118,6 +138,7 @@ def run(
         priority=priority or 0,
         force=force,
         after=instant,
+        egress=tuple(egress or ()),
     )
     _hand_in(lambda desk: desk.submit(request), content, wait=wait, as_json=as_json)
 

@@ -7,8 +7,17 @@ import typer
 
 from pidispatch.domain.run import State
 from pidispatch.entrypoints.cli.options import AsJson, RunName
-from pidispatch.entrypoints.cli.output import out, print_facts, print_json, print_table
-from pidispatch.entrypoints.cli.wording import how_it_stands, tokens_of, wait_in_words
+from pidispatch.entrypoints.cli.output import cell, out, plain, print_facts, print_json, print_table
+from pidispatch.entrypoints.cli.wording import (
+    amount,
+    cost_of,
+    how_it_stands,
+    money_in_words,
+    refusals_in_words,
+    session_in_words,
+    tokens_of,
+    wait_in_words,
+)
 
 if TYPE_CHECKING:
     from pidispatch.app.reading import RunDetail, RunRecord
@@ -28,7 +37,7 @@ def runs(
         print_json(found)
     elif found:
         print_table(
-            ("run", "target", "state", "model", "turns", "tokens", "seconds", "asked for"),
+            ("run", "target", "state", "model", "turns", "tokens", "cost", "seconds", "asked for"),
             [_row(run) for run in found],
         )
     else:
@@ -43,6 +52,7 @@ def _row(run: "RunRecord") -> Sequence[object]:
         run.model,
         run.turns,
         run.tokens_total,
+        money_in_words(run.cost_micros, run.cost_class) if run.calls else None,
         run.seconds,
         run.created_at,
     )
@@ -66,6 +76,7 @@ def _print_run(found: "RunDetail") -> None:
         (
             ("run", f"{run.public_id} (number {run.id})"),
             ("repeats", run.requeue_of),
+            ("session", "; ".join(session_in_words(run, found.session)) or None),
             ("asked for by", _asked_by(found)),
             ("trigger", f"{run.trigger_type} {run.trigger_id}" if run.trigger_id else None),
             ("target", run.target),
@@ -82,6 +93,7 @@ def _print_run(found: "RunDetail") -> None:
             ("image", run.image),
             ("turns", f"{run.turns} of at most {run.max_turns}" if run.turns is not None else None),
             ("tokens", tokens_of(run)),
+            ("cost", cost_of(run)),
             ("seconds", run.seconds),
             ("priority", run.priority or None),
             ("host", run.host or run.pinned_host),
@@ -98,6 +110,7 @@ def _print_run(found: "RunDetail") -> None:
     )
     _print_attempts(found)
     _print_money(found)
+    _print_egress(found)
     _print_requests(found)
 
 
@@ -147,13 +160,27 @@ def _print_attempts(found: "RunDetail") -> None:
                 for attempt in found.attempts
             ],
         )
+    for attempt in found.attempts:
+        if (refused := refusals_in_words(attempt)) is not None:
+            out.print(plain(f"attempt {attempt.attempt}: {refused}, {cell(attempt.refused_at)}"))
 
 
 def _print_money(found: "RunDetail") -> None:
     if found.usage:
         out.print()
         print_table(
-            ("provider", "model", "calls", "failed", "estimated", "in", "out", "cache read", "cache write"),
+            (
+                "provider",
+                "model",
+                "calls",
+                "failed",
+                "estimated",
+                "in",
+                "out",
+                "cache read",
+                "cache write",
+                "cost",
+            ),
             [
                 (
                     used.provider,
@@ -165,9 +192,16 @@ def _print_money(found: "RunDetail") -> None:
                     used.tokens_out,
                     used.tokens_cache_read,
                     used.tokens_cache_write,
+                    money_in_words(used.cost_micros, used.cost_class),
                 )
                 for used in found.usage
             ],
+        )
+    for late in found.adjustments:
+        before, after = (money_in_words(micros, None) for micros in (late.micros_before, late.micros_after))
+        tokens = f"{late.tokens_before:,} tokens are {late.tokens_after:,}"
+        out.print(
+            plain(f"put right {cell(late.at)}: of a call of {late.model} {tokens}, {before} is {after}")
         )
     if found.reservations:
         out.print()
@@ -179,10 +213,33 @@ def _print_money(found: "RunDetail") -> None:
                     held.unit,
                     held.starts_on,
                     held.state,
-                    held.held,
-                    held.settled,
-                    held.used,
+                    amount(held.unit, held.held),
+                    None if held.settled is None else amount(held.unit, held.settled),
+                    amount(held.unit, held.used),
                 )
                 for held in found.reservations
             ],
         )
+
+
+def _print_egress(found: "RunDetail") -> None:
+    """Where it went outside of its box, and where it was not let."""
+    if not found.egress:
+        return
+    out.print()
+    print_table(
+        ("host", "port", "egress", "rule", "connections", "bytes up", "bytes down", "last"),
+        [
+            (
+                used.host,
+                str(used.port) if used.port else None,
+                "allowed" if used.allowed else "blocked",
+                used.reason,
+                used.connections,
+                used.bytes_up,
+                used.bytes_down,
+                used.last_at,
+            )
+            for used in found.egress
+        ],
+    )

@@ -1,6 +1,7 @@
 """`status`: what is true of the queue now."""
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -18,14 +19,17 @@ Check = Annotated[bool, typer.Option("--check", help="End with exit code 1 when 
 
 def status(as_json: AsJson = False, check: Check = False) -> None:
     """Show the queue: runs by state, workers, hosts, pauses, what today may still start, and what is red."""
-    from pidispatch.app.health import document, standing_and_health
+    from pidispatch.app.busy import busy_providers
+    from pidispatch.app.health import QUICK, document, standing_and_health
     from pidispatch.app.places import read_settings
 
-    found, health = standing_and_health(read_settings())
+    settings = read_settings()
+    found, health = standing_and_health(settings)
+    busy = busy_providers(settings, seconds=QUICK)
     if as_json:
-        print_json(_document(found) | {"health": document(health)})
+        print_json(_document(found) | {"busy_providers": dict(busy), "health": document(health)})
     else:
-        _print_status(found, health)
+        _print_status(found, health, busy)
     if check and not health.ok:
         raise typer.Exit(1)
 
@@ -37,6 +41,7 @@ def _document(found: "QueueStatus") -> dict[str, object]:
         "causes": dict(found.causes),
         "ended_today": dict(found.ended_today),
         "paused_since": found.paused_since,
+        "stopped_since": found.stopped_since,
         "paused": found.paused,
         "workers": found.workers,
         "hosts": found.hosts,
@@ -47,11 +52,11 @@ def _document(found: "QueueStatus") -> dict[str, object]:
     }
 
 
-def _print_status(found: "QueueStatus", health: "Health") -> None:
+def _print_status(found: "QueueStatus", health: "Health", busy: Mapping[str, datetime]) -> None:
     workers = len(found.workers)
     print_facts(
         (
-            ("queue", f"paused since {cell(found.paused_since)}" if found.paused_since else "open"),
+            ("queue", _queue(found)),
             ("runs", _counts(found.states) or "none waiting, none running"),
             ("why waiting", _counts(found.causes)),
             ("ended today", _counts(found.ended_today) or "none"),
@@ -63,11 +68,13 @@ def _print_status(found: "QueueStatus", health: "Health") -> None:
     )
     for fault in health.red:
         out.print(plain(f"red: {fault.word}: {fault.sentence}; {fault.way_out}"))
+    for name, until in busy.items():
+        out.print(plain(f"provider {name} busy until {cell(until)}: its calls are held, its runs wait"))
     for problem in found.file_problems:
         out.print(plain(f"not in force: {problem}"))
     for pause in found.paused:
         if pause.scope != "*":
-            out.print(plain(f"paused: {pause.scope} since {cell(pause.paused_at)}"))
+            out.print(plain(f"paused: {pause.scope} since {cell(pause.paused_at)}{_calls(pause.stopped_at)}"))
     for breaker in found.breakers:
         out.print(plain(breaker_in_words(breaker)))
     if found.hosts:
@@ -91,6 +98,16 @@ def _print_status(found: "QueueStatus", health: "Health") -> None:
                 for window in found.windows
             ],
         )
+
+
+def _queue(found: "QueueStatus") -> str:
+    if found.paused_since is None:
+        return "open"
+    return f"paused since {cell(found.paused_since)}{_calls(found.stopped_since)}"
+
+
+def _calls(stopped_at: datetime | None) -> str:
+    return "" if stopped_at is None else f", model calls are refused since {cell(stopped_at)}"
 
 
 def _silence(host: "HostRecord") -> str:

@@ -8,7 +8,14 @@ from pidispatch.domain.run import OCCUPYING, State
 from pidispatch.entrypoints.cli.output import cell
 
 if TYPE_CHECKING:
-    from pidispatch.app.reading import BreakerRecord, QueueStatus, RunRecord, WaitRecord
+    from pidispatch.app.reading import (
+        AttemptRecord,
+        BreakerRecord,
+        QueueStatus,
+        RunRecord,
+        SessionRecord,
+        WaitRecord,
+    )
 
 
 def how_it_stands(run: "RunRecord") -> str:
@@ -32,6 +39,39 @@ def tokens_of(run: "RunRecord") -> str:
     cached = run.tokens_cache_read + run.tokens_cache_write
     parts = f"{run.tokens_in:,} in, {run.tokens_out:,} out" + (f", {cached:,} cached" if cached else "")
     return f"{run.tokens_total:,} ({parts}) in {count_of(run.calls, 'call')}"
+
+
+def money_in_words(micros: int | None, cost_class: str | None) -> str:
+    """`$0.25`, `≥ $0.25` for a floor, `~ $0.25 est.`, `$0.00 (plan)`, `no price`."""
+    if micros is None:
+        return "no price"
+    dollars = amount("micros", micros)
+    match cost_class:
+        case "floor":
+            return f"≥ {dollars}"
+        case "estimate":
+            return f"~ {dollars} est."
+        case "plan":
+            return f"{dollars} (plan)"
+        case _:
+            return dollars
+
+
+def cost_of(run: "RunRecord") -> str | None:
+    """What the run came to, of which cap, and what its calls hold now; None for one that has not begun."""
+    if run.started_at is None and not run.calls:
+        return None
+    words = money_in_words(run.cost_micros, run.cost_class)
+    if run.cost_cap_micros is not None:
+        words = f"{words} of at most {amount('micros', run.cost_cap_micros)}"
+    return f"{words}, {amount('micros', run.held_micros)} held" if run.held_micros else words
+
+
+def refusals_in_words(attempt: "AttemptRecord") -> str | None:
+    """`3 calls refused, the last for cost-cap`."""
+    if not attempt.refusals:
+        return None
+    return f"{count_of(attempt.refusals, 'call')} refused, the last for {attempt.refused_reason}"
 
 
 def count_of(number: int, thing: str) -> str:
@@ -75,6 +115,24 @@ def _condition(kept: Any) -> str:
             return f"when {name} says go"
         case _:
             return "when something is true that this version does not know"
+
+
+def session_in_words(run: "RunRecord", session: "SessionRecord") -> Iterator[str]:
+    """With which run's work it goes on; at which cap it stopped, what is kept of it, and how it can go on."""
+    if run.continues is not None:
+        with_it = {True: ", with its conversation", False: f", without its conversation ({session.reason})"}
+        told = "" if session.resumed is None or run.started_at is None else with_it[session.resumed]
+        yield f"goes on with the work of {run.continues}{told}"
+    if session.stopped_at is None:
+        return
+    stopped = f"stopped at its cap of {session.stopped_at}"
+    if session.continued_by:
+        yield f"{stopped}; it went on as {', '.join(session.continued_by)}"
+    elif session.kept_until is None:
+        yield f"{stopped}; its session is not kept ({session.reason or 'deleted'})"
+    else:
+        kept = f"its session ({session.kept_bytes:,} bytes) is kept until {cell(session.kept_until)}"
+        yield f"{stopped}; {kept}: `pidispatch grant {run.public_id} +2.00` goes on from there"
 
 
 def queue_in_words(queue: "QueueStatus", host: str) -> str:

@@ -12,10 +12,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from pidispatch.entrypoints.scripted import wire
+from pidispatch.entrypoints.scripted import wire, wire_responses
 from pidispatch.entrypoints.scripted.scenarios import SCENARIOS, Failure, Say, Scenario, Usage, usage_of
 
-CHAT, MESSAGES = "/v1/chat/completions", "/v1/messages"
+CHAT, MESSAGES, RESPONSES = "/v1/chat/completions", "/v1/messages", "/v1/responses"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Asked:
 class ScriptedProvider:
     """Use as a context manager. `pace(n)` is called before piece n of each stream, and may block.
 
-    `url` is the base URL of both APIs' paths (`url + "/v1/messages"`, `url + "/v1/chat/completions"`).
+    `url` is the base URL of all APIs' paths (`url + "/v1/messages"`, `url + "/v1/chat/completions"`, …).
     """
 
     def __init__(
@@ -113,10 +113,15 @@ class _Handler(BaseHTTPRequestHandler):
         raw = self.rfile.read(int(self.headers.get("content-length") or 0))
         path = self.path.partition("?")[0]
         body = _object(raw)
-        if path not in {CHAT, MESSAGES} or body is None:
+        if path not in {CHAT, MESSAGES, RESPONSES} or body is None:
             self._json(404 if body is not None else 400, Failure(404, "not_found", "not found").body())
             return
-        model, step = str(body.get("model", "happy")), steps_so_far(body.get("messages"))
+        model = str(body.get("model", "happy"))
+        step = (
+            wire_responses.steps_of_input(body.get("input"))
+            if path == RESPONSES
+            else steps_so_far(body.get("messages"))
+        )
         chosen = self.provider.choose(model, step)
         usage = usage_of(step, len(chosen.parts)) if isinstance(chosen, Say) else None
         status = 200 if isinstance(chosen, Say) else chosen.status
@@ -124,25 +129,30 @@ class _Handler(BaseHTTPRequestHandler):
         key = headers.get("x-api-key") or headers.get("authorization", "").removeprefix("Bearer ")
         number = self.provider.remember(Asked(self.path, model, step, key, headers, body, status, usage))
         if isinstance(chosen, Failure) or usage is None:
-            self._json(status, chosen.body() if isinstance(chosen, Failure) else {})
+            failed = chosen if isinstance(chosen, Failure) else Failure(status, "api_error", "nothing to say")
+            self._json(status, failed.body(), failed.fields)
             return
         self._say(path, body, chosen, usage, f"{number}")
 
     def _say(self, path: str, body: dict[str, Any], message: Say, usage: Usage, tag: str) -> None:
         model = str(body.get("model", "happy"))
         streamed = body.get("stream") is True
-        if path == MESSAGES:
-            if streamed:
-                self._stream(wire.anthropic_stream(model, message, usage, tag), message.pause)
-                return
-            self._json(200, wire.anthropic_whole(model, message, usage, tag))
+        if not streamed:
+            whole = {
+                MESSAGES: wire.anthropic_whole,
+                RESPONSES: wire_responses.responses_whole,
+                CHAT: wire.openai_whole,
+            }[path]
+            self._json(200, whole(model, message, usage, tag))
             return
-        if streamed:
+        if path == MESSAGES:
+            events = wire.anthropic_stream(model, message, usage, tag)
+        elif path == RESPONSES:
+            events = wire_responses.responses_stream(model, message, usage, tag)
+        else:
             wanted = (body.get("stream_options") or {}).get("include_usage") is True
             events = wire.openai_stream(model, message, usage, tag, with_usage=wanted)
-            self._stream(events, message.pause)
-            return
-        self._json(200, wire.openai_whole(model, message, usage, tag))
+        self._stream(events, message.pause)
 
     def _stream(self, events: Iterable[bytes], pause: float) -> None:
         self.send_response(200)
@@ -158,11 +168,13 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.flush()
         self.wfile.write(b"0\r\n\r\n")
 
-    def _json(self, status: int, body: dict[str, Any]) -> None:
+    def _json(self, status: int, body: dict[str, Any], fields: Iterable[tuple[str, str]] = ()) -> None:
         data = json.dumps(body).encode()
         self.send_response(status)
         self.send_header("content-type", "application/json")
         self.send_header("content-length", str(len(data)))
+        for name, value in fields:
+            self.send_header(name, value)
         self.end_headers()
         self.wfile.write(data)
 

@@ -1,4 +1,4 @@
-"""Write one scripted message in the two wire APIs, streamed or whole."""
+"""Write one scripted message in chat completions and in messages, streamed or whole."""
 
 import json
 from collections.abc import Iterator

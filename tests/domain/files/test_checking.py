@@ -7,6 +7,7 @@ from pidispatch.domain.files.checking import FileKind, beside_each_other, check
 ROWS = b'{"version": 2, "limits": [{"scope": "project:web", "day": 1}]}'
 PROJECTS = b'{"version": 1, "projects": [{"id": "web", "members": ["/srv/site"]}]}'
 TRIGGERS = b'{"triggers": [{"on": {"type": "label", "any": ["pi"]}, "run": {"kind": "github", "flow": "fix", "x": 1}}]}'
+PRICES = b'{"version": 1, "models": {"a/b": {"input": 1, "output": 2}}, "free": ["c/*", "d/e"], "plan": {"p": ["f/g"]}}'
 OTHERS = b'{"version": 1, "projects": [{"id": "api", "members": ["/srv/api"]}]}'
 
 
@@ -18,6 +19,7 @@ OTHERS = b'{"version": 1, "projects": [{"id": "api", "members": ["/srv/api"]}]}'
         ("a.json", ROWS, "scoped-limits"), ("a.json", PROJECTS, "projects"), ("a.json", b'{"windows": []}', "pause-windows"),
         ("/etc/pi/triggers.json", b"{", "triggers"), ("a.json", b'{"triggers": []}', "triggers"),
         ("a.json", b'{"dailyCap": 0}', "settings"), ("a.json", b"{}", None), ("a.json", b"[]", None),
+        ("prices.json", b"{", "prices"), ("a.json", b'{"version": 1, "models": {}, "free": []}', "prices"),
         ("a.json", b'{"limits": 1, "windows": 1}', None), ("a.json", b'{"x": 1}', None),
     ],
 )  # fmt: skip
@@ -39,7 +41,7 @@ def test_a_file_that_is_no_json_says_so_also_when_nothing_tells_what_it_is():
 @pytest.mark.parametrize(
     ("content", "summary"),
     [(PROJECTS, "1 project, 1 member"), (b'{"windows": []}', "0 windows"), (b'{"dailyCap": 5, "model": "x", "y": 1}', "2 keys"),
-     (b'{"triggers": []}', "0 triggers"), (TRIGGERS, "1 trigger")],
+     (PRICES, "1 price, 2 free, 1 in a plan"), (b'{"triggers": []}', "0 triggers"), (TRIGGERS, "1 trigger")],
 )  # fmt: skip
 def test_a_summary_counts(content, summary):
     assert check("a.json", content).summary == summary

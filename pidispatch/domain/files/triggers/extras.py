@@ -1,5 +1,6 @@
 """Read the keys that are ours: a stable id, the repositories, and what a second event does meanwhile."""
 
+from pidispatch.domain.egress import NotAnEntry, read_entry
 from pidispatch.domain.files.scopes import is_repository
 from pidispatch.domain.files.triggers.cron import read_missed, read_zone, take_id
 from pidispatch.domain.files.triggers.draft import Draft
@@ -7,6 +8,7 @@ from pidispatch.domain.files.triggers.nearmiss import OURS_ON, OURS_RUN, sweep
 from pidispatch.domain.triggers import Missed, WhileRunning
 
 PRIORITY_MIN, PRIORITY_MAX = -100, 100  # as in the runs table
+EGRESS_MAX = 64
 
 
 def sweep_extras(draft: Draft) -> None:
@@ -66,3 +68,23 @@ def read_while_running(draft: Draft) -> WhileRunning:
 def read_priority(draft: Draft) -> int:
     value = draft.run.whole("priority", minimum=PRIORITY_MIN, maximum=PRIORITY_MAX)
     return value or 0
+
+
+def read_egress(draft: Draft) -> tuple[str, ...]:
+    """Hosts that its runs may reach besides those of the allowlist, written as there."""
+    run = draft.run
+    node = run.node("egress")
+    if node is None:
+        return ()
+    if not isinstance(node.value, list) or not 1 <= len(node.value) <= EGRESS_MAX:
+        run.refuse("egress", f"must be a list of 1 to {EGRESS_MAX} hosts; leave it out for none")
+    entries: list[str] = []
+    for index, item in enumerate(node.value):
+        if not isinstance(item.value, str):
+            run.refuse(f"egress[{index}]", "must be a text, such as example.com or @npm")
+        try:
+            read_entry(item.value)
+        except NotAnEntry as error:
+            run.refuse(f"egress[{index}]", str(error))
+        entries.append(item.value)
+    return tuple(entries)

@@ -105,7 +105,7 @@ OURS_ON = Family(
     },
     gaps=False,
 )
-OURS_RUN = _family("run", gaps=False, priority="priorities")
+OURS_RUN = _family("run", gaps=False, priority="priorities", egress="egresshosts egressallowlist")
 MISPLACED = (WAIT, BACKEND, TOOLS, MODELS)
 
 _LEGAL_ELSEWHERE = {"run": frozenset({"repository"})}

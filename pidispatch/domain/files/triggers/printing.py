@@ -115,6 +115,7 @@ def _run(work: Work) -> dict[str, Node]:
             "github": work.github,
             "portfolio": work.portfolio,
             "priority": work.priority or None,
+            "egress": work.egress,
         }
     )
 

@@ -6,7 +6,7 @@ from pidispatch.domain.files.jsonfile import Number, shown
 from pidispatch.domain.files.scopes import trim
 from pidispatch.domain.files.triggers.cron import NAME_WANTED, is_name
 from pidispatch.domain.files.triggers.draft import Draft
-from pidispatch.domain.files.triggers.extras import read_priority
+from pidispatch.domain.files.triggers.extras import read_egress, read_priority
 from pidispatch.domain.files.triggers.models import read_models
 from pidispatch.domain.files.triggers.nearmiss import BACKEND, TOOLS, sweep
 from pidispatch.domain.files.triggers.on import read_narrowing
@@ -44,6 +44,7 @@ def read_work(draft: Draft) -> Work:
     if draft.scheduled:
         draft.work["portfolio"] = _portfolio(draft.run)
     draft.work["priority"] = read_priority(draft)
+    draft.work["egress"] = read_egress(draft)
     return Work(kind=draft.kind, **draft.work)
 
 

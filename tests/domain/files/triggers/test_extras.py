@@ -131,3 +131,33 @@ def test_the_identity_without_an_id_is_that_of_what_the_entry_is_for():
     identity = one(plain).identity
     assert {one(each).identity for each in same} == {identity}
     assert len({one(each).identity for each in other} | {identity}) == 6
+
+
+@pytest.mark.parametrize("entry", [CRON, LABEL, COMMENT, PULL, ISSUE])
+def test_every_entry_may_name_hosts_of_its_own(entry):
+    assert one(changed(entry, run={"egress": [".example.com:8443", "@npm"]})).work.egress == (
+        ".example.com:8443",
+        "@npm",
+    )
+    assert one(entry).work.egress == ()
+
+
+@pytest.mark.parametrize(
+    ("written", "problem"),
+    [
+        ("example.com", "run.egress must be a list of 1 to 64 hosts"),
+        ([], "run.egress must be a list of 1 to 64 hosts"),
+        (["a.example"] * 65, "run.egress must be a list of 1 to 64 hosts"),
+        ([5], "run.egress[0] must be a text"),
+        (["a.example", "*.example"], "run.egress[1] has a star"),
+        (["10.0.0.1"], "run.egress[0] is no public address"),
+        (["@nothing"], "run.egress[0] is no preset"),
+    ],
+)
+def test_hosts_of_an_entry_are_written_as_in_the_allowlist(written, problem):
+    assert problem in refused(changed(CRON, run={"egress": written}))
+
+
+@pytest.mark.parametrize("key", ["Egress", "egres", "egress_hosts", "egressAllowlist"])
+def test_a_key_that_was_meant_to_be_egress_is_refused(key):
+    assert "run.egress is, and it must be spelled" in refused(changed(CRON, run={key: ["a.example"]}))

@@ -80,6 +80,7 @@ def works(draw, kind, *, once=False):
         github=draw(BOOL) if local else None,
         portfolio=draw(BOOL if free else st.sampled_from([None, False])) if local else None,
         priority=draw(st.integers(-100, 100)),
+        egress=tuple(draw(st.lists(st.sampled_from(["example.com", ".a.example:22", "@npm"]), max_size=3))),
     )
 
 

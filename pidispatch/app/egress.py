@@ -1,0 +1,63 @@
+"""Say which hosts runs may reach: the file in force, and what it makes of a host."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from pidispatch.config import Settings
+from pidispatch.domain.egress import Allowlist, Ruling
+from pidispatch.domain.files.egressfile import FILE_NAME, parse_allowlist
+from pidispatch.domain.hostname import Target, read_target
+from pidispatch.errors import ConfigurationRefused
+from pidispatch.files import LiveFile
+
+HTTPS = 443
+
+
+@dataclass(frozen=True, slots=True)
+class EgressState:
+    """What is in force. `off_because` is None while egress is on; `found` whether there is a file at all."""
+
+    file: Path
+    found: bool
+    off_because: str | None
+    allowlist: Allowlist
+
+
+def egress_file(settings: Settings) -> Path:
+    return settings.egress_file or settings.home / FILE_NAME
+
+
+def allowlist_in_force(settings: Settings) -> Callable[[], Allowlist]:
+    """What to ask at each connection; an edit holds from the next one on. Raises ConfigurationRefused for a bad file."""
+    if not settings.egress:
+        return partial(Allowlist, everything=True)
+    file = _live(settings)
+    file.load()
+    return file.current
+
+
+def state(settings: Settings) -> EgressState:
+    """As a gateway that starts now would have it. Raises ConfigurationRefused."""
+    path = egress_file(settings)
+    off = None if settings.egress else settings.egress_off_because or ""
+    return EgressState(path, path.exists(), off, allowlist_in_force(settings)())
+
+
+def judge(settings: Settings, host: str) -> tuple[Target, Ruling]:
+    """What becomes of HOST[:PORT], as far as its name tells: its addresses are looked at when a run asks.
+
+    Raises ConfigurationRefused, also for what is no host.
+    """
+    target = read_target(host, HTTPS)
+    if target is None:
+        raise ConfigurationRefused([f"{host!r} is no host, or host:port"])
+    return target, state(settings).allowlist.judge(target)
+
+
+def _live(settings: Settings) -> LiveFile[Allowlist]:
+    path = egress_file(settings)
+    # A file that the operator named must be there; without one in the home, nothing is let through.
+    missing = Allowlist() if settings.egress_file is None else None
+    return LiveFile("egress", path, lambda content: parse_allowlist(content, str(path)), missing=missing)

@@ -1,0 +1,37 @@
+"""Let a run that stopped at a cap go on."""
+
+from dataclasses import dataclass
+
+from pidispatch.app.actor import actor
+from pidispatch.app.databases import opened
+from pidispatch.app.reading import standing_of
+from pidispatch.app.ringing import ring
+from pidispatch.config import Settings
+from pidispatch.store import granting, history
+from pidispatch.store.history import RunRecord
+from pidispatch.store.standing import QueueStatus
+
+__all__ = ["GoingOn", "RunRecord", "grant"]
+
+
+@dataclass(frozen=True, slots=True)
+class GoingOn:
+    """The new run, and what was true of the queue right after. `micros` is what it may spend."""
+
+    public_id: str
+    continues: str
+    micros: int
+    rung: bool
+    run: RunRecord
+    queue: QueueStatus
+
+
+def grant(settings: Settings, name: str, *, micros: int) -> GoingOn:
+    """Raises NoSuchRun, CannotGrant, and as `opened`. Every gate is passed again at its start."""
+    with opened(settings) as database:
+        old = history.find_run(database, name)
+        made = granting.grant(database, old.id, micros=micros, actor=actor(settings))
+        run = history.run_record(database, made.run_id)
+        rung = ring(settings, lambda bell: bell.ring_start(run.pinned_host or ""))
+        queue = standing_of(database, settings)
+        return GoingOn(made.public_id, old.public_id, micros, rung, run, queue)

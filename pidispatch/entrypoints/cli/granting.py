@@ -1,0 +1,44 @@
+"""`grant`: let a run that stopped at a cap go on."""
+
+from typing import Annotated
+
+import typer
+
+from pidispatch.domain.money import WANTED, dollars, micros_of
+from pidispatch.entrypoints.cli.options import AsJson, RunName
+from pidispatch.entrypoints.cli.output import err, out, plain, print_json
+from pidispatch.entrypoints.cli.wording import queue_in_words
+
+
+def _micros(text: str) -> int:
+    micros = micros_of(text.removeprefix("+"))
+    if micros is None:
+        raise typer.BadParameter(f"want {WANTED}, such as +2.00")
+    return micros
+
+
+def grant(
+    run: RunName,
+    amount: Annotated[
+        int, typer.Argument(metavar="DOLLARS", parser=_micros, help="What it may spend, such as +2.00.")
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Let a run that stopped at a cap go on, as a new run with its folder and its session: every gate holds again."""
+    from pidispatch.app import granting
+    from pidispatch.app.places import read_settings
+
+    settings = read_settings()
+    made = granting.grant(settings, run, micros=amount)
+    if as_json:
+        document = {"public_id": made.public_id, "continues": made.continues, "cost_cap_micros": made.micros}
+        print_json({**document, "rung": made.rung, "run": made.run})
+        return
+    may = f"may spend ${dollars(made.micros)}"
+    out.print(
+        plain(f"{made.public_id} goes on with {made.continues} and {may}: queued for {made.run.target}")
+    )
+    if not made.rung:
+        err.print("Redis does not answer, so no worker was woken: a worker finds the run by itself")
+    if not made.run.ended:
+        out.print(plain(queue_in_words(made.queue, made.run.pinned_host or settings.worker_name)))

@@ -1,0 +1,88 @@
+"""Real pi while the gateway, and then the worker, is killed under it."""
+
+import threading
+
+import psutil
+import pytest
+from sqlalchemy import text
+
+from pidispatch.services.home import Home
+from pidispatch.store.database import Database
+from tests.e2e.installation import eventually
+
+pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("e2e")]
+
+
+@pytest.fixture
+def up(fresh):
+    """An installation of the test's own, whose provider stops in the middle of its first answer until `more` is set."""
+    fresh.more, fresh.speaking = threading.Event(), threading.Event()
+
+    def pace(number):
+        if number == 4:
+            fresh.speaking.set()
+            fresh.more.wait(60)
+
+    fresh.provider.pace = pace
+    fresh.start()
+    yield fresh
+    fresh.more.set()
+
+
+def the_gateway(up):
+    """It names itself in its control socket's lock, so its command line is enough here."""
+    return next(
+        each for each in up.processes() if "pidispatch.entrypoints.gateway" in " ".join(each.cmdline())
+    )
+
+
+def calls(up):
+    """The states of all calls, in the order in which they were opened."""
+    urls = Home(up.home, up.home / "run").running_urls()
+    database = Database(urls.database, pool_size=1)
+    try:
+        with database.transaction() as connection:
+            found = connection.execute(text("SELECT state FROM provider_calls ORDER BY id"))
+            return [state for (state,) in found]
+    finally:
+        database.close()
+
+
+def begun(up, name):
+    folder = up.repository(name)
+    answer = up.run(folder, wait=False)
+    assert up.speaking.wait(60)
+    return folder, answer["public_id"]
+
+
+def test_a_stream_cut_by_the_gateways_death_costs_one_assumed_call_and_is_asked_again(up):
+    folder, run = begun(up, "cut")
+    killed = the_gateway(up)
+
+    killed.kill()
+    up.more.set()
+    eventually(lambda: up.state(run) == "ended", "the run ends", seconds=90)
+
+    record = up.record(run)
+    assert (record["outcome"], record["attempt"], record["exit_code"]) == ("completed", 1, 0), record
+    assert (folder / "hello.txt").read_text() == "hello pidispatch\n"
+    assert calls(up) == ["assumed", *["settled"] * 4]
+    assert len(up.provider.asked) == 5
+    assert the_gateway(up).pid != killed.pid
+
+
+def test_the_death_of_every_worker_does_not_touch_a_stream(up):
+    _, run = begun(up, "worker")
+    gateway = the_gateway(up)
+    workers = up.workers()
+
+    for process in workers:
+        process.kill()
+    psutil.wait_procs(workers, timeout=10)
+    up.more.set()
+    eventually(lambda: up.state(run) == "ended", "the run ends", seconds=90)
+
+    record = up.record(run)
+    assert (record["outcome"], record["attempt"]) == ("completed", 1), record
+    assert calls(up) == ["settled"] * 4
+    assert the_gateway(up).pid == gateway.pid

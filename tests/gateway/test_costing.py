@@ -1,0 +1,54 @@
+"""The cost of a call, and its class."""
+
+import pytest
+
+from pidispatch.domain.rates import CostClass, Price, Rates, Rating, no_price
+from pidispatch.gateway.costing import cost_of
+from pidispatch.ports import CallEnd, Cost
+
+PRICED = Price(
+    Rating.PRICED, ((0, Rates(3_000_000, 15_000_000, 300_000, 3_750_000, 6_000_000, 500)),), "book 1"
+)
+END = CallEnd(200, "stop", tokens_in=100, tokens_out=10, cache_read=1_000, cache_write=30, cache_write_1h=20)
+
+
+def test_a_measured_call_at_a_known_price_is_metered():
+    micros = 300 + 150 + 300 + 38 + 120 + 500
+
+    assert cost_of(PRICED, END) == Cost(micros, CostClass.METERED, "book 1")
+
+
+def test_what_the_provider_did_not_report_is_an_estimate():
+    guessed = CallEnd(200, "aborted", tokens_in=100, measured=False)
+
+    assert cost_of(PRICED, guessed) == Cost(800, CostClass.ESTIMATE, "book 1")
+
+
+@pytest.mark.parametrize("measured", [True, False])
+def test_what_nobody_is_billed_for_costs_nothing(measured):
+    end = CallEnd(200, "stop", tokens_in=10**9, measured=measured)
+
+    assert cost_of(no_price(Rating.PLAN, "file"), end) == Cost(0, CostClass.PLAN, "file")
+    assert cost_of(no_price(Rating.FREE, "file"), end) == Cost(0, CostClass.UNRATED, "file")
+
+
+def test_without_a_price_the_cost_is_not_known():
+    assert cost_of(None, END) == Cost(None, CostClass.UNRATED, None)
+    assert cost_of(no_price(Rating.UNKNOWN, "x"), END) == Cost(None, CostClass.UNRATED, None)
+
+
+@pytest.mark.parametrize("status", [0, 402, 429, 500])
+def test_a_refused_request_costs_nothing(status):
+    assert cost_of(PRICED, CallEnd(status, "error")) == Cost(0, CostClass.METERED, "book 1")
+
+
+def test_a_request_that_got_no_answer_may_have_been_billed():
+    unknown = CallEnd(0, "error", tokens_in=100, measured=False)
+
+    assert cost_of(PRICED, unknown) == Cost(800, CostClass.ESTIMATE, "book 1")
+
+
+def test_more_written_for_an_hour_than_written_at_all_is_not_counted_twice():
+    odd = CallEnd(200, "stop", cache_write=10, cache_write_1h=30)
+
+    assert cost_of(PRICED, odd).micros == 60 + 500

@@ -1,0 +1,40 @@
+"""What a run has used of its caps, and which part of it calls under way only hold."""
+
+from sqlalchemy import text
+
+from pidispatch.ports import CallEnd
+from pidispatch.store.calls import PostgresCallLedger
+from tests.cli.lives import begin, call
+from tests.store.builders import a_run
+from tests.support.calls import opened
+
+
+def test_what_is_held_is_told_apart_from_what_has_settled(database):
+    a_run(database)
+    claim = begin(database)
+    ledger = PostgresCallLedger(database)
+    call(database, claim, tokens_in=100, tokens_out=10)
+    opened(ledger, claim.run_id, 1, provider="p", model="m", api="a")
+    with database.transaction() as connection:
+        connection.execute(text("UPDATE provider_calls SET cost_micros = 500 WHERE state = 'settled'"))
+        connection.execute(
+            text("UPDATE provider_calls SET held_micros = 9000, held_tokens = 4000 WHERE state = 'held'")
+        )
+
+    budget = ledger.budget(claim.run_id)
+
+    assert (budget.micros - budget.held_micros, budget.held_micros) == (500, 9000)
+    assert (budget.tokens - budget.held_tokens, budget.held_tokens) == (110, 4000)
+    assert (budget.turns, budget.cap_turns) == (1, 30)
+
+
+def test_a_call_that_ended_without_a_turn_is_none(database):
+    a_run(database)
+    claim = begin(database)
+    ledger = PostgresCallLedger(database)
+    ledger.settle_call(
+        opened(ledger, claim.run_id, 1, provider="p", model="m", api="a"), CallEnd(500, "error")
+    )
+
+    assert ledger.budget(claim.run_id).turns == 0
+    assert ledger.budget(claim.run_id + 1) is None
