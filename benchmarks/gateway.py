@@ -29,11 +29,13 @@ from sides.streams import Connect, Streams, request  # noqa: E402
 from pidispatch.store import schema  # noqa: E402
 from pidispatch.store.database import Database  # noqa: E402
 
-STREAMS = (1, 10, 50)
-ROUNDS, QUICK_ROUNDS = 10, 3
+# Streams at once; chunks of each, and calls one after the other in a round. Real answers are longer, calls further apart.
+CALLS = {1: (20, 12), 10: (50, 5), 50: (100, 3)}
+STREAMS = tuple(CALLS)
+ROUNDS, QUICK_ROUNDS = 10, 2
 WORDS = 4_000  # of the conversation that is asked with: 24 kB
 PAUSE = 0.01  # a provider that makes a hundred pieces a second for each stream
-PACED, FLAT = 100, 10_000  # chunks of one stream; of all streams together
+FLAT = 10_000  # chunks of all streams together, as fast as they go
 TARGET_ADDED, TARGET_RATIO = 3.0, 0.9
 
 
@@ -90,16 +92,19 @@ def sides() -> Iterator[dict[str, Connect]]:
 def measure(ways: dict[str, Connect], rounds: int) -> dict[tuple[str, int], Cell]:
     """The two sides take turns, so that a slow minute of the machine meets both."""
     cells = {(side, count): Cell() for count in STREAMS for side in ways}
-    for count in STREAMS:
+    for count, (chunks, times) in CALLS.items():
         made = {side: Streams(connect, count) for side, connect in ways.items()}
         for number in range(-1, rounds):
             for side in sorted(ways, reverse=number % 2 == 0):
-                paced = made[side].measure(request(WORDS, PACED, PAUSE))
+                asked = request(WORDS, chunks, PAUSE)
+                paced = made[side].measure(asked, times=times if number >= 0 else 1, spread=chunks * PAUSE)
                 flat = made[side].measure(request(WORDS, FLAT // count, 0))
                 if number >= 0:  # the first round opens connections and fills caches
                     cell = cells[side, count]
                     cell.first += [each.first * 1000 for each in paced]
-                    cell.paced.append(PACED * count / max(each.whole - each.first for each in paced))
+                    cell.paced.append(
+                        count * statistics.mean(chunks / (each.whole - each.first) for each in paced)
+                    )
                     cell.flat.append(FLAT // count * count / max(each.whole for each in flat))
         for streams in made.values():
             streams.close()
@@ -127,11 +132,9 @@ def report(cells: dict[tuple[str, int], Cell]) -> int:
     for name, values in (("added, ms", added), ("paced ratio", ratios), ("flat out ratio", flat)):
         told = ", ".join(f"{count}: {each:.2f}" for count, each in zip(STREAMS, values, strict=True))
         print(f"{name:>16}: {told}")
-    ok = added[0] <= TARGET_ADDED and min(ratios) >= TARGET_RATIO
-    print(
-        f"target: added <= {TARGET_ADDED} ms with one stream, paced ratio >= {TARGET_RATIO} with any number"
-    )
-    line = {"name": "gateway", "value": round(added[0], 2), "unit": "ms", "target": TARGET_ADDED, "ok": ok}
+    ok = max(added) <= TARGET_ADDED and min(ratios) >= TARGET_RATIO
+    print(f"target, with any number of streams: added <= {TARGET_ADDED} ms, paced ratio >= {TARGET_RATIO}")
+    line = {"name": "gateway", "value": round(max(added), 2), "unit": "ms", "target": TARGET_ADDED, "ok": ok}
     line["parts"] = {
         "added_ms": [round(each, 2) for each in added],
         "paced_ratio": [round(each, 3) for each in ratios],

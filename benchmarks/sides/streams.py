@@ -1,4 +1,4 @@
-"""Ask for many streams at once, and time each: to its first byte, and to its end."""
+"""Ask for many streams, and time each: to its first byte, and to its end."""
 
 import json
 import socket
@@ -7,12 +7,14 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+TOOL_SECONDS = 0.05  # an agent does something between its calls
+
 Connect = Callable[[int], socket.socket]
 
 
 @dataclass(frozen=True)
 class Timed:
-    """Seconds from the request's last byte to the answer's first piece of text, and to the answer's end."""
+    """Seconds from before the request to the answer's first piece of text, and to the answer's end."""
 
     first: float
     whole: float
@@ -34,25 +36,29 @@ def request(words: int, chunks: int, pause: float) -> bytes:
 
 
 class Streams:
-    """Connections that stay open, as a client's do; each asks once a round, all in the same moment."""
+    """Connections that stay open, as a client's do; each asks once a round."""
 
     def __init__(self, connect: Connect, count: int) -> None:
         self._socks = [connect(number) for number in range(count)]
 
-    def measure(self, asked: bytes) -> list[Timed]:
-        timed: list[Timed | None] = [None] * len(self._socks)
+    def measure(self, asked: bytes, *, times: int = 1, spread: float = 0.0) -> list[Timed]:
+        """Each asks so many times, one after the other. Their first starts are spread over so many seconds."""
+        timed: list[Timed] = []
         gate = threading.Barrier(len(self._socks))
 
         def one(number: int) -> None:
             gate.wait()
-            timed[number] = _time(self._socks[number], asked)
+            time.sleep(spread * number / len(self._socks))
+            for _ in range(times):
+                timed.append(_time(self._socks[number], asked))
+                time.sleep(TOOL_SECONDS)
 
         threads = [threading.Thread(target=one, args=(number,)) for number in range(len(self._socks))]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        return [each for each in timed if each is not None]
+        return timed
 
     def close(self) -> None:
         for sock in self._socks:
@@ -60,8 +66,8 @@ class Streams:
 
 
 def _time(sock: socket.socket, asked: bytes) -> Timed:
-    sock.sendall(asked)
     began = time.perf_counter()
+    sock.sendall(asked)
     seen, first = b"", 0.0
     while not seen.endswith(b"0\r\n\r\n"):
         piece = sock.recv(1 << 18)

@@ -86,6 +86,8 @@ class Bound:
         if opened.micros is None and opened.tokens is None:
             return None
         low, high = self.output.least, self.output.limit
+        if self._fits(find, opened, high):
+            return high
         while low < high:
             middle = (low + high + 1) // 2
             if self._fits(find, opened, middle):

@@ -5,13 +5,16 @@ Under a cap only what stands here may be asked for: a member that nobody here kn
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from pidispatch.domain.wireapis import ANTHROPIC, OPENAI, RESPONSES
 
 _TIERS = (None, "auto", "default", "standard", "standard_only", "flex", "on_demand")
 _NOTHING: tuple[Any, ...] = (None, [], {})
-_ANY_API = "model stream temperature top_p metadata tools tool_choice service_tier"
+# What makes a provider work on after it has answered, or on what does not stand in the request: neither can be counted.
+ELSEWHERE = ("background", "previous_response_id", "conversation", "prompt", "thread")
+_ANY_API = "model stream stream_options temperature top_p metadata tools tool_choice service_tier"
 _OPENAI = (
     "store user safety_identifier prompt_cache_key prompt_cache_retention parallel_tool_calls top_logprobs"
 )
@@ -22,7 +25,7 @@ _TAKES_COMPLETION_LIMIT = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Dialect:
     """One wire API. `members` are those whose bytes bound what they cost; `only` are bounded with these values alone.
 
@@ -39,9 +42,9 @@ class Dialect:
     tools: frozenset[str | None]
     image: int
 
-    @property
+    @cached_property
     def known(self) -> frozenset[str]:
-        return self.members | frozenset(self.only)
+        return self.members.union(self.only, ELSEWHERE)
 
     def limit_names(self, provider: str) -> tuple[str, ...]:
         """The members by which this provider surely bounds its output, the usual one first."""
@@ -84,7 +87,7 @@ DIALECTS: Mapping[str, Dialect] = {
         members=_names(
             _ANY_API,
             _OPENAI,
-            "messages max_tokens max_completion_tokens n best_of stream_options stop seed logit_bias logprobs",
+            "messages max_tokens max_completion_tokens n best_of stop seed logit_bias logprobs",
             "presence_penalty frequency_penalty response_format functions function_call reasoning_effort verbosity",
             "reasoning include_reasoning reasoning_format thinking enable_thinking thinking_budget top_k min_p",
             "thinking_token_budget repetition_penalty chat_template_kwargs chat_template_args tool_stream priority",
@@ -108,7 +111,7 @@ DIALECTS: Mapping[str, Dialect] = {
         members=_names(
             _ANY_API,
             _OPENAI,
-            "input instructions max_output_tokens stream_options reasoning text include truncation max_tool_calls",
+            "input instructions max_output_tokens reasoning text include truncation max_tool_calls",
             "prompt_cache_options",
         ),
         only={

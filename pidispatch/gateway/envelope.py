@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from pidispatch.gateway.dialects import DIALECTS, Dialect
+from pidispatch.gateway.dialects import DIALECTS, ELSEWHERE, Dialect
 from pidispatch.gateway.scanning import NotARequest, Span, key, members, skip_space, value
 
 __all__ = [
@@ -23,9 +23,6 @@ MOST_MODEL = 200
 MOST_NAME = 200
 
 _MODEL = re.compile(rf"[\x21-\x7e]{{1,{MOST_MODEL}}}")
-# What makes a provider work on after it has answered, or on what does not stand in the request: neither can be counted.
-_ELSEWHERE = ("background", "previous_response_id", "conversation", "prompt", "thread")
-_ALWAYS = frozenset({"model", "stream", "stream_options", *_ELSEWHERE})
 
 Edit = tuple[int, int, bytes]
 
@@ -52,7 +49,7 @@ def read_envelope(body: bytes, api: str) -> Envelope:
     stream = value(body, spans.get("stream"), 16)
     if stream not in (True, False, None):
         raise NotARequest("stream is neither true nor false")
-    for name in _ELSEWHERE:
+    for name in ELSEWHERE:
         span = spans.get(name)
         if span is not None and body[span[0] : span[1]] not in (b"null", b"false"):
             raise NotARequest(
@@ -108,7 +105,7 @@ def _members(body: bytes, dialect: Dialect) -> tuple[dict[str, Span], str | None
         raise NotARequest("something follows the JSON object")
     if not found:
         raise NotARequest("the request names no model")
-    known = dialect.known | _ALWAYS
+    known = dialect.known
     spans: dict[str, Span] = {}
     strange = None
     for raw, span in found:

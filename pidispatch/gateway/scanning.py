@@ -11,12 +11,12 @@ MOST_TOKENS = 4_000_000
 _STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 _SPACE = re.compile(rb"[ \t\r\n]*+")
 _KEY = re.compile(_STRING, re.DOTALL)
+# Most objects hold no other: one match is much quicker than a look at each of their parts.
+_FLAT = re.compile(rb'[{\[](?:[^"{}\[\]]++|' + _STRING + rb")*+[}\]]", re.DOTALL)
 # A string that does not end is taken whole: looking again from each quote inside it would be quadratic.
 _NEST = re.compile(_STRING + rb"?+|([\[{])|([\]}])", re.DOTALL)
 _COLON = re.compile(rb"[ \t\r\n]*+:[ \t\r\n]*+")
 _AFTER = re.compile(rb"[ \t\r\n]*+([,\]}])[ \t\r\n]*+")
-# Most objects hold no other: one match is much quicker than a look at each of their parts.
-_FLAT = re.compile(rb'[{\[](?:[^"{}\[\]]++|' + _STRING + rb")*+[}\]]", re.DOTALL)
 _SCALAR = re.compile(rb"[-+.0-9A-Za-z]{1,64}+")
 
 Span = tuple[int, int]

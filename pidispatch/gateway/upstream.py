@@ -1,6 +1,7 @@
 """Send one request to a provider, stream its answer, and let another thread cut it."""
 
 import contextlib
+import functools
 import socket
 import ssl
 import threading
@@ -159,7 +160,11 @@ class Upstream:
         try:
             with _translated():
                 request = httpx2.Request(
-                    "POST", url, headers=_raw(fields), content=body, extensions={"timeout": _TIMEOUTS}
+                    "POST",
+                    _address(url),
+                    headers=_raw(fields),
+                    content=body,
+                    extensions={"timeout": _TIMEOUTS},
                 )
                 response = self._transport.handle_request(request)
             try:
@@ -181,6 +186,12 @@ def _translated() -> Iterator[None]:
         yield
     except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError, OSError) as error:
         raise UpstreamFailed(type(error).__name__, sent=not isinstance(error, _BEFORE_SENDING)) from error
+
+
+@functools.lru_cache(256)
+def _address(url: str) -> httpx2.URL:
+    """Reading one takes longer than all else of a request; there are few, and what a box adds is let go again."""
+    return httpx2.URL(url)
 
 
 def _chunks(response: httpx2.Response) -> Iterator[bytes]:

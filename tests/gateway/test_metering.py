@@ -266,3 +266,24 @@ def test_a_document_over_the_bound_is_estimated():
 )
 def test_no_answer_costs_what_may_have_been_done_and_a_refusal_nothing(how, end):
     assert measure(OPENAI, [], **{"status": 0, **how}) == end
+
+
+def test_an_estimate_stays_below_what_was_held_and_counts_what_could_not_be_seen():
+    def left(events, *, after, most=5_000, heard=0.0):
+        now = [0.0]
+        meter = Meter(OPENAI, 90_000, clock=lambda: now[0])
+        meter.bound(tokens_in=700, tokens_out=most)
+        meter.sending()
+        meter.begin(200, SSE, asked_stream=True)
+        now[0] = heard
+        meter.feed(sse(*events))
+        now[0] = after
+        end = meter.end(aborted=True)
+        return end.tokens_in, end.tokens_out, end.measured
+
+    text = {"choices": [{"delta": {"content": "a" * 300}}]}
+    assert left([], after=2.0) == (700, 2_000, False)
+    assert left([], after=60.0) == (700, 5_000, False)
+    assert left([text], after=60.0) == (700, 100, False)
+    assert left([text], after=60.0, heard=1.5) == (700, 1_600, False)
+    assert left([text] * 100, after=60.0) == (700, 5_000, False)
