@@ -7,12 +7,11 @@ from datetime import timedelta
 
 import structlog
 
-from pidispatch.domain import oneshot
+from pidispatch.domain import capabilities, oneshot
 from pidispatch.domain.breaker import COUNTING, HELD_BACK
 from pidispatch.domain.identity import folder_mutex
 from pidispatch.domain.laps import Laps
 from pidispatch.domain.policy import Policy, Subject
-from pidispatch.domain.replicas import image_can
 from pidispatch.domain.run import Claim, Waiting
 from pidispatch.domain.triggers import Disarmed
 from pidispatch.errors import EngineUnavailable, FolderRefused, GatewayUnavailable
@@ -20,9 +19,11 @@ from pidispatch.ports import (
     Admissions,
     Admitted,
     Answer,
+    CheckSkills,
     Deferred,
     Doors,
     Facts,
+    ImageFacts,
     Images,
     LocalFolder,
     NoRoom,
@@ -67,6 +68,11 @@ class _Try:
         self.facts["gates"][gate] = seen
         self.laps.lap(gate)
 
+    def bounds(self) -> dict[str, object]:
+        """What is in force for this run alone, for the record."""
+        models = None if self.policy.allowed_models is None else list(self.policy.allowed_models)
+        return {"models": models, "cost_cap": self.policy.max_cost_micros}
+
 
 def _no_file(_key: str, _run: str) -> Disarmed | None:
     return None
@@ -76,7 +82,7 @@ class AdmissionGate:
     """Implements `ports.Gate`.
 
     `held_back` tells of a run's breaker, as `ports.Breakers` does, with all endings counted. `mark` tells the mark in the
-    file that holds a one-shot back from a run, by both keys.
+    file that holds a one-shot back from a run, by both keys. `check_skills` looks at the skills that a run is to be given.
     """
 
     def __init__(
@@ -90,10 +96,12 @@ class AdmissionGate:
         open_folder: OpenFolder,
         notes: Notes,
         held_back: Callable[[int], str | None],
+        check_skills: CheckSkills,
         mark: Callable[[str, str], Disarmed | None] = _no_file,
     ) -> None:
         self._host = host
         self._held_back = held_back
+        self._check_skills = check_skills
         self._mark = mark
         self._admissions = admissions
         self._policies = policies
@@ -146,7 +154,8 @@ class AdmissionGate:
             facts: Facts = {"gates": {"settings": policy.reason}}
             self._admissions.refuse(run, refusal=policy, provider=run.provider, model=run.model, facts=facts)
             return policy
-        tried = _Try(run, policy, laps)
+        in_force = policy.narrowed(cost_cap=run.cost_cap_micros, models=run.allowed_models)
+        tried = _Try(run, in_force, laps)
         checked = self._check(tried)
         match checked:
             case Ready():
@@ -178,14 +187,12 @@ class AdmissionGate:
         held_back = self._breaker(tried) or self._spent(tried)
         if held_back is not None:
             return held_back
-        facts = self._images.facts(tried.image)
-        tried.passed("image", None if facts is None else facts.image_id)
-        if facts is None:
-            return Refused("job-image-missing", None)
-        if not facts.runs_here:
-            return Refused("job-image-wrong-arch", None)
-        if tried.run.replicas is not None and not image_can(facts.labels):
-            return Refused("job-image-replicas-unsupported", None)
+        image = self._image(tried)
+        if isinstance(image, Refused):
+            return image
+        tried.passed("models", tried.bounds())
+        if not tried.policy.allows(tried.provider, tried.model):
+            return Refused("model-not-allowed", None)
         provider = self._doors.provider(tried.provider)
         tried.passed(
             "provider", None if provider is None else {"api": provider.api, "key": provider.credential}
@@ -194,6 +201,8 @@ class AdmissionGate:
             return Refused("provider-unconfigured", "provider-unknown")
         if not provider.credential:
             return Refused("provider-unconfigured", "no-credential")
+        if tried.run.skills_dir is not None:
+            self._check_skills(tried.run.skills_dir)
         engine_id = self._images.engine_id()
         tried.laps.lap("engine")
         with self._notes.looking_at(tried.run.run_id, tried.run.epoch):
@@ -203,7 +212,17 @@ class AdmissionGate:
             held_back = self._calendar(tried, subject)
             if held_back is not None:
                 return held_back
-            return self._ready(tried, subject, folder, facts.image_id, engine_id)
+            return self._ready(tried, subject, folder, image.image_id, engine_id)
+
+    def _image(self, tried: _Try) -> ImageFacts | Refused:
+        facts = self._images.facts(tried.image)
+        tried.passed("image", None if facts is None else facts.image_id)
+        if facts is None:
+            return Refused("job-image-missing", None)
+        if not facts.runs_here:
+            return Refused("job-image-wrong-arch", None)
+        lacking = capabilities.lacking(facts.labels, capabilities.needed_by(tried.run))
+        return facts if lacking is None else Refused(lacking, None)
 
     def _breaker(self, tried: _Try) -> Deferred | Refused | None:
         """What waited when its trigger's breaker opened does not start either."""
@@ -267,6 +286,7 @@ class AdmissionGate:
             project=subject.project,
             cost_cap_micros=policy.max_cost_micros,
             facts=tried.facts,
+            allowed_models=policy.allowed_models,
         )
 
     def _mutex(self, run: Waiting, folder: LocalFolder) -> str | None:

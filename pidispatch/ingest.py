@@ -19,7 +19,7 @@ from pidispatch.ports import Arrivals, Bell, FolderState, GitBox, LocalFolder, O
 class LocalRequest:
     """A person asks for one run in a folder. None means: as configured when it starts.
 
-    One with `after` is held until that instant (aware).
+    One with `after` is held until that instant (aware). What it may spend can only be less than is configured.
     """
 
     folder: str
@@ -32,6 +32,8 @@ class LocalRequest:
     priority: int = 0
     force: bool = False
     after: datetime | None = None
+    max_cost_micros: int | None = None
+    exclude_tools: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +120,7 @@ class Ingest:
             provider=request.provider,
             model=request.model,
             after=request.after,
+            bounds=(request.max_cost_micros, request.exclude_tools),
         )
 
     def _row(self, request: LocalRequest, folder: LocalFolder, state: FolderState, public_id: str) -> NewRun:
@@ -140,6 +143,8 @@ class Ingest:
             image=request.image,
             max_turns=request.max_turns,
             priority=request.priority,
+            cost_cap_micros=request.max_cost_micros,
+            excluded_tools=request.exclude_tools,
             wait_for=() if request.after is None else (WaitAfter(request.after),),
         )
 
@@ -152,7 +157,11 @@ class Ingest:
 
 
 def _subject(request: LocalRequest, scope: str) -> RunSubject:
+    asked: tuple[object, ...]
     asked = (request.provider, request.model, request.image, request.max_turns, request.after)
+    bounds = (request.max_cost_micros, request.exclude_tools)
+    if any(bound is not None for bound in bounds):
+        asked += bounds
     return folder_subject(scope, request.flow or "", request.task, asked)
 
 

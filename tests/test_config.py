@@ -271,17 +271,17 @@ def test_what_is_not_enforced_yet_is_refused_and_not_ignored(name):
 def test_every_problem_is_told_at_once_and_each_on_one_line():
     found = problems(
         PI_CONCURRENCY="5x",
-        PI_ALLOWED_MODELS="a/b",
+        PI_SESSIONS_DIR="/x",
         PI_MODEL="",
         PI_JOB_MEMORY="lots\nand lots",
         REDIS_URL="http://x",
     )
 
     assert sorted(problem.split()[0] for problem in found) == [
-        "PI_ALLOWED_MODELS",
         "PI_CONCURRENCY",
         "PI_JOB_MEMORY",
         "PI_MODEL",
+        "PI_SESSIONS_DIR",
         "REDIS_URL",
     ]
     assert len(str(ConfigurationRefused(found)).splitlines()) == 5

@@ -9,7 +9,7 @@ import structlog
 from pidispatch.app.breakers import breaker_rules
 from pidispatch.app.places import Addresses
 from pidispatch.app.policy import FilePolicies
-from pidispatch.app.standing import StandingTriggers
+from pidispatch.app.standing import standing_triggers
 from pidispatch.config import Settings
 from pidispatch.errors import EngineUnavailable
 from pidispatch.execute.hands import Hands
@@ -68,7 +68,7 @@ class Adapters:
                 self.database, rules=breaker_rules(self.settings), actor=f"pidispatch@{self.host}"
             )
         )
-        self.triggers = StandingTriggers(self.settings.triggers_file)
+        self.triggers = standing_triggers(self.settings)
         self.open_folder = partial(open_folder, worker_uid=os.geteuid())
 
     def engine_id(self) -> str | None:

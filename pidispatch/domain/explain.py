@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 GATES = (
-    "settings", "image", "provider", "folder", "pause-windows", "run-cap", "pause", "slots", "host-capacity", "windows",
+    "settings", "image", "models", "provider", "folder", "pause-windows", "run-cap", "pause", "slots", "host-capacity", "windows",
 )  # fmt: skip
 BREAKER = "breaker"
 ONE_SHOT = "one-shot"
@@ -23,6 +23,9 @@ _STOPPED_BY = {
     "job-image-missing": "image",
     "job-image-wrong-arch": "image",
     "job-image-replicas-unsupported": "image",
+    "job-image-commands-unsupported": "image",
+    "job-image-exclude-tools-unsupported": "image",
+    "model-not-allowed": "models",
     "provider-unconfigured": "provider",
     "gateway-unreachable": "provider",
     "pause-window": "pause-windows",

@@ -1,5 +1,7 @@
 """Write what a box reads: the prompt, the event, pi's own two files."""
 
+from collections.abc import Mapping
+
 from pidispatch.domain.agentfiles import agent_files
 from pidispatch.domain.run import Job
 from pidispatch.domain.task import task_text
@@ -14,11 +16,12 @@ def prompt(job: Job) -> bytes:
     return text.encode()
 
 
-def job_files(job: Job, provider: ProviderFacts) -> dict[str, bytes]:
-    """Every file below /job, by its relative path."""
+def job_files(job: Job, provider: ProviderFacts, skills: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Every file below /job, by its relative path. `skills` are those that the run is given, as the image looks for them."""
     agent = agent_files(job.provider, job.model, provider.api, known_to_pi=provider.known_to_pi)
     return {
         "prompt.md": prompt(job),
         "event.json": job.event,
         **{f"agent/{name}": content for name, content in agent.items()},
+        **{f"skills/{name}": content for name, content in skills.items()},
     }

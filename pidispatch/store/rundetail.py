@@ -39,7 +39,7 @@ ORDER BY (w.scope = '*'), w.scope, w.unit, array_position(ARRAY['day', 'week', '
 """)
 PAYLOAD = text("""
 SELECT folder, task_bytes, coalesce(length(task), 0) AS task_kept_bytes, coalesce(length(event), 0) AS event_bytes,
-       expires_at
+       expires_at, skills_dir
 FROM run_payloads WHERE run_id = :id
 """)
 CHAIN = text("""
@@ -51,6 +51,9 @@ SELECT w.conditions, w.checks, w.faults, w.last_profile, w.last_answer, w.last_a
        w.let_go_at, s.public_id AS superseded_by
 FROM run_waits w LEFT JOIN runs s ON s.id = w.superseded_by WHERE w.run_id = :id
 """)
+BOUNDS = text(
+    "SELECT cost_cap_micros, cost_cap_asked, allowed_models, excluded_tools FROM runs WHERE id = :id"
+)
 TELLING = text("SELECT admission, reported FROM runs WHERE id = :id")
 
 
@@ -117,6 +120,7 @@ class PayloadRecord:
     task_kept_bytes: int
     event_bytes: int
     expires_at: datetime | None
+    skills_dir: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +158,19 @@ class WaitRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class BoundsRecord:
+    """What the run must keep within, None where nothing does: micro-dollars, `provider/model`, tools of pi.
+
+    `cost_cap_micros` and `allowed_models` are as in force once it was admitted, as asked before.
+    """
+
+    cost_cap_micros: int | None
+    cost_cap_asked: int | None
+    allowed_models: Sequence[str] | None
+    excluded_tools: Sequence[str] | None
+
+
+@dataclass(frozen=True, slots=True)
 class RunDetail:
     """`admission` holds the facts of the last decision, `reported` what the box said of itself (never money)."""
 
@@ -167,6 +184,7 @@ class RunDetail:
     chain: ChainRecord
     wait: WaitRecord | None
     asked: Sequence[DeliveryRecord]
+    bounds: BoundsRecord
 
 
 def run_detail(database: Database, run_id: int) -> RunDetail:
@@ -183,12 +201,13 @@ def run_detail(database: Database, run_id: int) -> RunDetail:
             attempts=[AttemptRecord(*row) for row in connection.execute(ATTEMPTS, asked)],
             usage=[UsageRecord(*row) for row in connection.execute(USAGE, asked)],
             reservations=[ReservationRecord(*row) for row in connection.execute(RESERVATIONS, asked)],
-            payload=None if payload is None else _payload(*payload),
+            payload=None if payload is None else _payload(payload),
             admission=telling.admission,
             reported=telling.reported,
             chain=_chain(*chain),
             wait=None if wait is None else WaitRecord(*wait),
             asked=deliveries_of(connection, run_id),
+            bounds=BoundsRecord(*connection.execute(BOUNDS, asked).one()),
         )
 
 
@@ -198,5 +217,10 @@ def _chain(
     return ChainRecord(depth, parent, root, refused, answers_in(kept))
 
 
-def _payload(folder: bytes | None, *rest: Any) -> PayloadRecord:
-    return PayloadRecord(None if folder is None else folder.decode(errors="surrogateescape"), *rest)
+def _payload(row: Any) -> PayloadRecord:
+    values = row._asdict()
+    return PayloadRecord(**{**values, "folder": _path(row.folder), "skills_dir": _path(row.skills_dir)})
+
+
+def _path(path: bytes | None) -> str | None:
+    return None if path is None else path.decode(errors="surrogateescape")

@@ -31,7 +31,16 @@ from pidispatch.upkeep.losses import LostLookers
 from pidispatch.upkeep.orphans import Orphans
 from pidispatch.upkeep.reconciler import Reconciler
 from tests.fakes.notes import FakeNotes
-from tests.flows.site import IMAGE, INSTALLATION, FakeBell, FakeDoors, FakeFiles, FakeGitBox, FakeImages
+from tests.flows.site import (
+    IMAGE,
+    INSTALLATION,
+    FakeBell,
+    FakeDoors,
+    FakeFiles,
+    FakeGitBox,
+    FakeImages,
+    FakeSkills,
+)
 from tests.storm.boxes import StubBoxes
 from tests.support.breaking import some_breakers
 from tests.support.calls import opened
@@ -107,6 +116,7 @@ class StormWorker:
             open_folder=open_folder,
             notes=notes,
             held_back=BreakerKeeper(some_breakers(database)).held_back,
+            check_skills=FakeSkills().check,
         )
         self.launcher = Launcher(
             host=HOST,
@@ -118,6 +128,7 @@ class StormWorker:
             files=files,
             open_folder=open_folder,
             head_commit=lambda _: None,
+            read_skills=FakeSkills().read,
             cleanup=cleanup,
             limits=BoxLimits(1 << 30, 1.0, 600),
             hands=hands,

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from pidispatch import shipped
 from pidispatch.app.policy import FilePolicies
-from pidispatch.app.standing import StandingTriggers
+from pidispatch.app.standing import standing_triggers
 from pidispatch.config import Settings
 from pidispatch.domain.checkup import Finding, Grade
 from pidispatch.domain.policy import Policy
@@ -86,7 +86,7 @@ def check_triggers(settings: Settings) -> Finding:
     if settings.triggers_file is None:
         return Finding("triggers", Grade.OK, "no file: nothing starts by itself")
     try:
-        found = StandingTriggers(settings.triggers_file).current()
+        found = standing_triggers(settings).current()
     except ConfigurationRefused as error:
         return Finding("triggers", Grade.FAILED, "; ".join(error.problems), MEND)
     return Finding("triggers", Grade.OK, f"entries: {len(found.entries)}")
