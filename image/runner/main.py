@@ -19,6 +19,7 @@ from .decide import INFRA, NO_GO, POLICY, TERMINATED, Verdict, decide
 from .fold import START, Folded, step
 from .forward import PORT, Forwarder
 from .gate import GO_SECONDS, REPORT_SECONDS, NoGo, ask_go, send_report
+from .layers import skill_folders, system_prompts
 from .narrate import narrate
 from .pi import DeadlinePassed, Pi
 from .process import compile_cache, hide_from_same_user
@@ -144,7 +145,14 @@ class Run:
 
     def _start_pi(self) -> Pi:
         session = None if self._session_size is None else self._places.session
-        command = pi_command(self._places.pi, self._settings, f"{_HOME}/runner/guard.mjs", session)
+        command = pi_command(
+            self._places.pi,
+            self._settings,
+            f"{_HOME}/runner/guard.mjs",
+            session,
+            system_prompts(f"{_HOME}/floor", self._places.cwd, chains=self._settings.chains),
+            skill_folders(self._places.job, self._places.cwd),
+        )
         cache = compile_cache(self._places.cache, "/tmp/.v8cache")
         return Pi(command, env=pi_env(self._env, cache), cwd=self._places.cwd)
 
