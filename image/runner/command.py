@@ -22,6 +22,7 @@ def pi_command(
     settings: Settings,
     guard: str,
     session: str | None,
+    *,
     prompts: Sequence[str] = (),
     skills: Sequence[str] = (),
 ) -> list[str]:

