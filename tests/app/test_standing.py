@@ -55,7 +55,7 @@ def test_an_entry_that_would_let_its_runs_spend_more_than_is_configured_refuses_
     StandingTriggers(file).load()
     StandingTriggers(file, max_cost_micros=2_500_000).load()
 
-    with pytest.raises(ConfigurationRefused, match="run.maxCostUsd must not be above PI_MAX_COST_USD"):
+    with pytest.raises(ConfigurationRefused, match=r"run\.maxCostUsd must not be above PI_MAX_COST_USD"):
         StandingTriggers(file, max_cost_micros=2_499_999).load()
 
 

@@ -202,6 +202,15 @@ def test_an_entry_that_starts_nothing_says_why(pidispatch, file):
     assert words in pidispatch("triggers", "show", "nightly").out
 
 
+@pytest.mark.parametrize("packages", [True, False])
+def test_packages_promise_nothing(pidispatch, file, packages):
+    file.write(NIGHTLY | {"run": NIGHTLY["run"] | {"packages": packages}})
+
+    said = " ".join(pidispatch("triggers", "show", "nightly").out.split())
+
+    assert f"run.packages {str(packages).lower()} (this version stages no packages" in said
+
+
 def test_the_last_slot_and_its_run_are_in_the_list(pidispatch, file):
     file.write(NIGHTLY)
     now = datetime(2026, 5, 4, tzinfo=UTC)

@@ -172,7 +172,7 @@ class Site:
         self.database, self.installation = database, installation
         self.hosts = PostgresHosts(database, host=HOST)
         self.hosts.register(worker=WORKER, pid=1, version="0", capacity=capacity, engine_id="ENGINE")
-        self.boxes, self.images, self.doors = boxes or FakeBoxes(), FakeImages(), FakeDoors()
+        self.boxes, self.images, self.doors = boxes or FakeBoxes([IMAGE]), FakeImages(), FakeDoors()
         self.notes = notes or FakeNotes()
         self.files, self.bell = files or FakeFiles(), FakeBell()
         self.runs, self.endings = PostgresRuns(database), PostgresEndings(database)
