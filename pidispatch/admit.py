@@ -7,14 +7,13 @@ from datetime import timedelta
 
 import structlog
 
-from pidispatch.domain import oneshot
+from pidispatch.domain import capabilities, oneshot
 from pidispatch.domain.breaker import COUNTING, HELD_BACK
 from pidispatch.domain.files.piauth import OAUTH_LOGIN
 from pidispatch.domain.identity import folder_mutex
 from pidispatch.domain.laps import Laps
 from pidispatch.domain.policy import Policy, Subject
 from pidispatch.domain.rates import Rating
-from pidispatch.domain.replicas import image_can
 from pidispatch.domain.run import Claim, Waiting
 from pidispatch.domain.triggers import Disarmed
 from pidispatch.errors import EngineUnavailable, FolderRefused, GatewayUnavailable
@@ -22,9 +21,11 @@ from pidispatch.ports import (
     Admissions,
     Admitted,
     Answer,
+    CheckSkills,
     Deferred,
     Doors,
     Facts,
+    ImageFacts,
     Images,
     LocalFolder,
     NoRoom,
@@ -72,6 +73,11 @@ class _Try:
         self.facts["gates"][gate] = seen
         self.laps.lap(gate)
 
+    def bounds(self) -> dict[str, object]:
+        """What is in force for this run alone, for the record."""
+        models = None if self.policy.allowed_models is None else list(self.policy.allowed_models)
+        return {"models": models, "cost_cap": self.policy.max_cost_micros}
+
 
 def _seen_of(provider: ProviderFacts) -> dict[str, object]:
     seen = {"api": provider.api, "key": provider.credential, "price": str(provider.rating)}
@@ -88,7 +94,7 @@ class AdmissionGate:
     """Implements `ports.Gate`.
 
     `held_back` tells of a run's breaker, as `ports.Breakers` does, with all endings counted. `mark` tells the mark in the
-    file that holds a one-shot back from a run, by both keys.
+    file that holds a one-shot back from a run, by both keys. `check_skills` looks at the skills that a run is to be given.
     """
 
     def __init__(
@@ -102,10 +108,12 @@ class AdmissionGate:
         open_folder: OpenFolder,
         notes: Notes,
         held_back: Callable[[int], str | None],
+        check_skills: CheckSkills,
         mark: Callable[[str, str], Disarmed | None] = _no_file,
     ) -> None:
         self._host = host
         self._held_back = held_back
+        self._check_skills = check_skills
         self._mark = mark
         self._admissions = admissions
         self._policies = policies
@@ -159,7 +167,9 @@ class AdmissionGate:
             self._admissions.refuse(run, refusal=policy, provider=run.provider, model=run.model, facts=facts)
             return policy
         # An operator's word for one run is in force as it is; the windows say whether there is room for it.
-        tried = _Try(run, policy.with_run_cap(run.cost_cap_micros) if run.granted else policy, laps)
+        granted = policy.with_run_cap(run.cost_cap_micros) if run.granted else policy
+        in_force = granted.narrowed(cost_cap=run.cost_cap_micros, models=run.allowed_models)
+        tried = _Try(run, in_force, laps)
         checked = self._check(tried)
         match checked:
             case Ready():
@@ -191,17 +201,17 @@ class AdmissionGate:
         held_back = self._breaker(tried) or self._spent(tried)
         if held_back is not None:
             return held_back
-        facts = self._images.facts(tried.image)
-        tried.passed("image", None if facts is None else facts.image_id)
-        if facts is None:
-            return Refused("job-image-missing", None)
-        if not facts.runs_here:
-            return Refused("job-image-wrong-arch", None)
-        if tried.run.replicas is not None and not image_can(facts.labels):
-            return Refused("job-image-replicas-unsupported", None)
+        image = self._image(tried)
+        if isinstance(image, Refused):
+            return image
+        tried.passed("models", tried.bounds())
+        if not tried.policy.allows(tried.provider, tried.model):
+            return Refused("model-not-allowed", None)
         held_back = self._provider(tried)
         if held_back is not None:
             return held_back
+        if tried.run.skills_dir is not None:
+            self._check_skills(tried.run.skills_dir)
         engine_id = self._images.engine_id()
         tried.laps.lap("engine")
         with self._notes.looking_at(tried.run.run_id, tried.run.epoch):
@@ -211,7 +221,17 @@ class AdmissionGate:
             held_back = self._calendar(tried, subject)
             if held_back is not None:
                 return held_back
-            return self._ready(tried, subject, folder, facts.image_id, engine_id)
+            return self._ready(tried, subject, folder, image.image_id, engine_id)
+
+    def _image(self, tried: _Try) -> ImageFacts | Refused:
+        facts = self._images.facts(tried.image)
+        tried.passed("image", None if facts is None else facts.image_id)
+        if facts is None:
+            return Refused("job-image-missing", None)
+        if not facts.runs_here:
+            return Refused("job-image-wrong-arch", None)
+        lacking = capabilities.lacking(facts.labels, capabilities.needed_by(tried.run))
+        return facts if lacking is None else Refused(lacking, None)
 
     def _provider(self, tried: _Try) -> Deferred | Refused | None:
         """Its key is there and not held back, and what its model costs is known wherever dollars are bounded."""
@@ -292,6 +312,7 @@ class AdmissionGate:
             project=subject.project,
             cost_cap_micros=policy.cost_cap_within(caps),
             facts=tried.facts,
+            allowed_models=policy.allowed_models,
         )
 
     def _mutex(self, run: Waiting, folder: LocalFolder) -> str | None:

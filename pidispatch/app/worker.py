@@ -26,6 +26,7 @@ from pidispatch.execute.sessions import SessionKeeper
 from pidispatch.files.githead import head_commit
 from pidispatch.files.outbox import read_outbox
 from pidispatch.files.session import read_session
+from pidispatch.files.skills import check_skills, read_skills
 from pidispatch.gateway.listing import open_doors
 from pidispatch.queue.admission import Admission
 from pidispatch.queue.bells import RedisBell
@@ -162,6 +163,7 @@ def _gate(adapters: Adapters) -> AdmissionGate:
         policies=adapters.policies,
         notes=adapters.notes,
         held_back=adapters.breakers.held_back,
+        check_skills=check_skills,
         mark=mark_reader(adapters.triggers),
     )
 
@@ -202,8 +204,15 @@ def _launcher(adapters: Adapters, installation: str, cleanup: Cleanup) -> Launch
         open_folder=adapters.open_folder,
         head_commit=head_commit,
         sessions=_sessions(adapters),
+        read_skills=read_skills,
         cleanup=cleanup,
-        limits=BoxLimits(settings.job_memory, settings.job_cpus, settings.job_timeout),
+        limits=BoxLimits(
+            settings.job_memory,
+            settings.job_cpus,
+            settings.job_timeout,
+            chain_depth=settings.chain_depth_max,
+            chain_requests=settings.chain_max_per_job,
+        ),
         hands=adapters.hands,
         forwarded=adapters.forwarded,
     )

@@ -155,6 +155,24 @@ class FakeGitBox:
         return {flow: content for flow, content in self.skills_at.get(commit, {}).items() if flow in flows}
 
 
+@dataclass
+class FakeSkills:
+    """`given` by the directory; one that holds an error is there and cannot be read."""
+
+    given: dict[bytes, dict[str, bytes] | Exception] = field(default_factory=dict)
+
+    def check(self, path):
+        if path not in self.given:
+            raise FolderRefused("skills-dir-missing", "refused by the test")
+
+    def read(self, path):
+        self.check(path)
+        found = self.given[path]
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+
 class Site:
     """One host: `admit()`, `start(claim)`, `finish(run)`, `look()`, and everything they touched."""
 
@@ -172,12 +190,13 @@ class Site:
         self.database, self.installation = database, installation
         self.hosts = PostgresHosts(database, host=HOST)
         self.hosts.register(worker=WORKER, pid=1, version="0", capacity=capacity, engine_id="ENGINE")
-        self.boxes, self.images, self.doors = boxes or FakeBoxes(), FakeImages(), FakeDoors()
+        self.boxes, self.images, self.doors = boxes or FakeBoxes([IMAGE]), FakeImages(), FakeDoors()
         self.notes = notes or FakeNotes()
         self.files, self.bell = files or FakeFiles(), FakeBell()
         self.runs, self.endings = PostgresRuns(database), PostgresEndings(database)
         self.tickets, self.ledger = PostgresTickets(database, timeout=60), PostgresCallLedger(database)
         self.refused_folders: dict[bytes, str] = {}
+        self.skills = FakeSkills()
         self.policy: Policy | Refused = Policy(
             provider="scripted",
             model="happy",
@@ -203,6 +222,7 @@ class Site:
             policies=self,
             notes=self.notes,
             held_back=self.breakers.held_back,
+            check_skills=self.skills.check,
             mark=mark_reader(self.triggers),
         )
         self.left = dict[str, bytes | NotKept]()
@@ -222,8 +242,9 @@ class Site:
             open_folder=self.open_folder,
             head_commit=lambda _: self.head,
             sessions=sessions,
+            read_skills=self.skills.read,
             cleanup=cleanup,
-            limits=BoxLimits(1 << 30, 1.0, 60),
+            limits=BoxLimits(1 << 30, 1.0, 60, chain_depth=1, chain_requests=2),
             hands=self.hands,
         )
         self.chains = self.collector(ChainLimits(depth=1))

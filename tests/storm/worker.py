@@ -34,7 +34,16 @@ from pidispatch.upkeep.losses import LostLookers
 from pidispatch.upkeep.orphans import Orphans
 from pidispatch.upkeep.reconciler import Reconciler
 from tests.fakes.notes import FakeNotes
-from tests.flows.site import IMAGE, INSTALLATION, FakeBell, FakeDoors, FakeFiles, FakeGitBox, FakeImages
+from tests.flows.site import (
+    IMAGE,
+    INSTALLATION,
+    FakeBell,
+    FakeDoors,
+    FakeFiles,
+    FakeGitBox,
+    FakeImages,
+    FakeSkills,
+)
 from tests.storm.boxes import StubBoxes
 from tests.support.breaking import some_breakers
 from tests.support.calls import cost, opened, worst
@@ -110,6 +119,7 @@ class StormWorker:
             open_folder=open_folder,
             notes=notes,
             held_back=BreakerKeeper(some_breakers(database)).held_back,
+            check_skills=FakeSkills().check,
         )
         sessions = SessionKeeper(
             sessions=PostgresSessions(database), images=FakeImages(), read_session=lambda _: NotKept("absent")
@@ -125,6 +135,7 @@ class StormWorker:
             open_folder=open_folder,
             head_commit=lambda _: None,
             sessions=sessions,
+            read_skills=FakeSkills().read,
             cleanup=cleanup,
             limits=BoxLimits(1 << 30, 1.0, 600),
             hands=hands,
