@@ -11,7 +11,8 @@ from typing import assert_never
 import structlog
 
 from pidispatch import __version__
-from pidispatch.admit import AdmissionGate
+from pidispatch.admit.checks import Checks
+from pidispatch.admit.gate import AdmissionGate
 from pidispatch.app.adapters import Adapters
 from pidispatch.app.marks import mark_keeper, mark_reader
 from pidispatch.app.monitor import Monitor
@@ -155,16 +156,20 @@ def _leaving(adapters: Adapters) -> Leaving | None:
 
 def _gate(adapters: Adapters) -> AdmissionGate:
     return AdmissionGate(
-        host=adapters.host,
         admissions=PostgresAdmissions(adapters.database, host=adapters.host, worker=adapters.worker),
-        images=adapters.images,
-        doors=adapters.doors,
-        open_folder=adapters.open_folder,
         policies=adapters.policies,
+        images=adapters.images,
         notes=adapters.notes,
-        held_back=adapters.breakers.held_back,
-        check_skills=check_skills,
-        mark=mark_reader(adapters.triggers),
+        checks=Checks(
+            host=adapters.host,
+            images=adapters.images,
+            doors=adapters.doors,
+            open_folder=adapters.open_folder,
+            notes=adapters.notes,
+            held_back=adapters.breakers.held_back,
+            check_skills=check_skills,
+            mark=mark_reader(adapters.triggers),
+        ),
     )
 
 

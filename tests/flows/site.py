@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import text
 
-from pidispatch.admit import AdmissionGate
+from pidispatch.admit.checks import Checks
+from pidispatch.admit.gate import AdmissionGate
 from pidispatch.app.marks import mark_keeper, mark_reader
 from pidispatch.app.standing import StandingTriggers
 from pidispatch.domain.outbox import Letter
@@ -214,16 +215,20 @@ class Site:
         cleanup = Cleanup(boxes=self.boxes, doors=self.doors, files=self.files, bell=self.bell)
         self.breakers = BreakerKeeper(some_breakers(database))
         self.gate = AdmissionGate(
-            host=HOST,
             admissions=PostgresAdmissions(database, host=HOST, worker=WORKER),
-            images=self.images,
-            doors=self.doors,
-            open_folder=self.open_folder,
             policies=self,
+            images=self.images,
             notes=self.notes,
-            held_back=self.breakers.held_back,
-            check_skills=self.skills.check,
-            mark=mark_reader(self.triggers),
+            checks=Checks(
+                host=HOST,
+                images=self.images,
+                doors=self.doors,
+                open_folder=self.open_folder,
+                notes=self.notes,
+                held_back=self.breakers.held_back,
+                check_skills=self.skills.check,
+                mark=mark_reader(self.triggers),
+            ),
         )
         self.left = dict[str, bytes | NotKept]()
         sessions = SessionKeeper(

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import structlog
 
-from pidispatch.admit import AdmissionGate
+from pidispatch.admit.checks import Checks
+from pidispatch.admit.gate import AdmissionGate
 from pidispatch.domain.policy import Policy, ScopeCaps
 from pidispatch.domain.session import NotKept
 from pidispatch.execute.chain import ChainCollector, ChainLimits
@@ -111,15 +112,19 @@ class StormWorker:
         hands = Hands(worker, lambda _: False)
         cleanup = Cleanup(boxes=self.boxes, doors=doors, files=files, bell=self.bell)
         self.gate = AdmissionGate(
-            host=HOST,
             admissions=PostgresAdmissions(database, host=HOST, worker=worker),
             policies=self,
             images=FakeImages(),
-            doors=doors,
-            open_folder=open_folder,
             notes=notes,
-            held_back=BreakerKeeper(some_breakers(database)).held_back,
-            check_skills=FakeSkills().check,
+            checks=Checks(
+                host=HOST,
+                images=FakeImages(),
+                doors=doors,
+                open_folder=open_folder,
+                notes=notes,
+                held_back=BreakerKeeper(some_breakers(database)).held_back,
+                check_skills=FakeSkills().check,
+            ),
         )
         sessions = SessionKeeper(
             sessions=PostgresSessions(database), images=FakeImages(), read_session=lambda _: NotKept("absent")
