@@ -7,6 +7,7 @@ from pathlib import Path
 import structlog
 
 from pidispatch.domain.redaction import Redactor
+from pidispatch.gateway.bounding import Bounds
 from pidispatch.gateway.door import Door
 from pidispatch.gateway.providers import Providers
 from pidispatch.gateway.proxy import Proxy
@@ -36,6 +37,7 @@ class Doors:
         providers: Providers,
         proxy: Proxy,
         settler: Settler,
+        bounds: Bounds,
         redactor: Redactor,
         egress: Egress,
         secret: bytes,
@@ -45,6 +47,7 @@ class Doors:
         self._root = run_dir / "g"
         self._tickets, self._providers, self._proxy = tickets, providers, proxy
         self._settler, self._secret, self._drain_seconds = settler, secret, drain_seconds
+        self._bounds = bounds
         self._redactor = redactor
         self._budget = budget
         self._egress = egress
@@ -93,6 +96,7 @@ class Doors:
             with self._lock:
                 if self._doors.get(run_id) is door:
                     del self._doors[run_id]
+            self._bounds.forget(run_id)
             self._egress.flush(run_id)
             log.info("gateway.door_closed", run=door.ticket.public_id)
         return self._settler.wait(run_id, SETTLE_SECONDS)

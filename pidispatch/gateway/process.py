@@ -15,6 +15,7 @@ import structlog
 
 from pidispatch.domain.redaction import Redactor
 from pidispatch.errors import ConfigurationRefused, DatabaseUnavailable
+from pidispatch.gateway.bounding import Bounds
 from pidispatch.gateway.control import NAME, Control
 from pidispatch.gateway.departures import Departures
 from pidispatch.gateway.doors import DRAIN_SECONDS, Doors
@@ -81,11 +82,14 @@ class Gateway:
         self._pressure = pressure or Pressure()
         redactor = redactor or Redactor(providers.secrets())
         self._settler = Settler(ledger)
+        bounds = Bounds()
         self._egress = egress or Egress()
         self._proxy = Proxy(
             ledger,
             self._settler,
             self._departures,
+            bounds=bounds,
+            prices=prices,
             pressure=self._pressure,
             redactor=redactor,
             hold_seconds=hold_seconds,
@@ -96,6 +100,7 @@ class Gateway:
             providers=providers,
             proxy=self._proxy,
             settler=self._settler,
+            bounds=bounds,
             redactor=redactor,
             egress=self._egress,
             secret=secret,

@@ -2,25 +2,30 @@
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import structlog
 
+from pidispatch.domain.rates import Price
 from pidispatch.domain.redaction import Redactor
 from pidispatch.domain.wireapis import OPENAI
 from pidispatch.errors import DatabaseUnavailable
+from pidispatch.gateway.bounding import Bound, Bounds
+from pidispatch.gateway.costing import cost_of
+from pidispatch.gateway.denial import denial
 from pidispatch.gateway.departures import Departures
-from pidispatch.gateway.envelope import Envelope, NotARequest, read_envelope, with_usage
+from pidispatch.gateway.envelope import Envelope, NotARequest, edited, read_envelope, usage_edits
 from pidispatch.gateway.http1 import Departed, Fields, Head, Wire, problem
 from pidispatch.gateway.metering import Meter
 from pidispatch.gateway.pressure import Pressure
+from pidispatch.gateway.prices import NO_PRICES, Prices
 from pidispatch.gateway.providers import Provider
 from pidispatch.gateway.refusal import OURS, look
 from pidispatch.gateway.settling import Settler, hold
 from pidispatch.gateway.turn import Turn
 from pidispatch.gateway.upstream import Answer, Line, Upstream, UpstreamFailed
-from pidispatch.ports import CallEnd, CallLedger, CallOpened, CallRefused, Ticket
+from pidispatch.ports import CallEnd, CallLedger, CallOpened, CallRefused, ProviderFacts, Ticket
 
 HOLD_SECONDS = 60.0
 
@@ -51,6 +56,9 @@ class Call:
     body: bytes
     wire: Wire
     meter: Meter
+    bound: Bound
+    prices: Mapping[str, Price | None]
+    limit: int | None = None  # for the output, where a cap was set
     line: Line = field(default_factory=Line)
 
 
@@ -100,10 +108,13 @@ class Proxy:
         *,
         pressure: Pressure,
         redactor: Redactor,
+        bounds: Bounds | None = None,
+        prices: Prices = NO_PRICES,
         upstream: Upstream | None = None,
         hold_seconds: float = HOLD_SECONDS,
     ) -> None:
         self._ledger, self._settler, self._departures = ledger, settler, departures
+        self._bounds, self._prices = bounds or Bounds(), prices
         self._pressure, self._redactor = pressure, redactor
         self._upstream = upstream or Upstream()
         self._hold_seconds = hold_seconds
@@ -116,14 +127,18 @@ class Proxy:
     ) -> None:
         """Serve one request whose path fits the provider's API."""
         try:
-            envelope = read_envelope(body)
+            envelope = read_envelope(body, provider.facts.api)
         except NotARequest as refusal:
             wire.answer(400, problem("invalid_request_error", f"pidispatch: {refusal}"))
             return
         # The name is kept in a row; the body, in which the provider reads it, stays as it is.
         envelope = replace(envelope, model=self._redactor.text(envelope.model))
         meter = Meter(provider.facts.api, len(body))
-        call = Call(ticket, provider, envelope, head, body, wire, meter)
+        bound = self._bounds.of(
+            ticket.run_id, _known(provider, envelope.model), envelope, body, around=_around(head)
+        )
+        prices = {model: self._prices.find(provider.facts.name, model) for model in bound.models}
+        call = Call(ticket, provider, envelope, head, body, wire, meter, bound, prices)
         with lines.track(call.line), self._departures.watch(wire.sock, call.line.cut):
             call_id = self._open(call)
             if call_id is not None:
@@ -131,9 +146,11 @@ class Proxy:
 
     def _open(self, call: Call) -> int | None:
         """Write the call's row; the refusal is answered here, and nothing was sent upstream."""
-        ticket, facts = call.ticket, call.provider.facts
+        ticket, facts, bound = call.ticket, call.provider.facts, call.bound
+        asked = {"provider": facts.name, "model": call.envelope.model, "api": facts.api}
+        worst = bound.worst(call.prices.get)
         ask: Callable[[], CallOpened | CallRefused] = lambda: self._ledger.open_call(  # noqa: E731
-            ticket.run_id, ticket.attempt, provider=facts.name, model=call.envelope.model, api=facts.api
+            ticket.run_id, ticket.attempt, **asked, worst=worst
         )
         try:
             answer = hold(ask, seconds=self._hold_seconds, given_up=lambda: call.line.is_cut)
@@ -142,9 +159,12 @@ class Proxy:
             return None
         if isinstance(answer, CallRefused):
             log.info("gateway.call_refused", run=ticket.public_id, reason=answer.reason)
-            said = f"pidispatch: this run may not make this call ({answer.reason})"
-            call.wire.answer(402, problem("budget_exceeded", said))
+            call.wire.answer(402, denial(facts.api, answer.reason, bound.problem))
             return None
+        call.limit = bound.granted(call.prices.get, answer)
+        if bound.problem is None:
+            limit = bound.output.limit if call.limit is None else call.limit
+            call.meter.bound(tokens_in=bound.tokens_in, tokens_out=limit * bound.output.choices)
         return answer.call_id
 
     def _run(self, call: Call, call_id: int) -> None:
@@ -154,17 +174,24 @@ class Proxy:
         finally:
             # Also after a fault of our own: what was seen until then is what the call used.
             end = end or call.meter.end(aborted=True)
-            self._settler.settle(call.ticket.run_id, call_id, end)
-            log.info(
-                "gateway.call",
-                run=call.ticket.public_id,
-                call=call_id,
-                status=end.status,
-                stop=end.stop_reason,
-                tokens_in=end.tokens_in,
-                tokens_out=end.tokens_out,
-                measured=end.measured,
-            )
+            self._settle(call, call_id, end)
+
+    def _settle(self, call: Call, call_id: int, end: CallEnd) -> None:
+        cost = cost_of(call.prices[call.bound.models[0]], end)
+        self._settler.settle(call.ticket.run_id, call_id, end, cost)
+        self._bounds.learn(call.ticket.run_id, call.bound, end)
+        said = {"run": call.ticket.public_id, "call": call_id, "tokens_out": end.tokens_out}
+        if call.limit is not None and not call.bound.covers(end, call.limit):
+            log.error("gateway.bound_passed", **said, tokens_in=end.tokens_in, bound=call.bound.tokens_in)
+        log.info(
+            "gateway.call",
+            **said,
+            status=end.status,
+            stop=end.stop_reason,
+            tokens_in=end.tokens_in,
+            measured=end.measured,
+            micros=cost.micros,
+        )
 
     def _exchange(self, call: Call) -> CallEnd:
         """Send when it is the call's turn, and again when the provider was busy: that was neither billed nor seen."""
@@ -182,6 +209,7 @@ class Proxy:
     def _send(self, call: Call, turn: Turn) -> CallEnd | None:
         """One try; None when the provider is busy."""
         started = False
+        call.meter.sending()
         try:
             with self._upstream.post(_url(call), _asked(call), _body(call), call.line) as answer:
                 whole, refusal = look(answer)
@@ -255,8 +283,23 @@ def _asked(call: Call) -> Fields:
 
 
 def _body(call: Call) -> bytes:
-    wants = call.envelope.stream and call.provider.takes_options and call.provider.facts.api == OPENAI
-    return with_usage(call.body, call.envelope) if wants else call.body
+    """As it came, but for what is put in: the wish for usage, and the output's limit where there is a cap."""
+    edits = call.bound.edits(call.body, call.envelope, call.limit)
+    if call.envelope.stream and call.provider.takes_options and call.provider.facts.api == OPENAI:
+        edits += usage_edits(call.body, call.envelope)
+    return edited(call.body, edits) if edits else call.body
+
+
+def _known(provider: Provider, model: str) -> ProviderFacts:
+    """With the longest answer of this model, where an operator's file says it."""
+    figures = provider.models.get(model)
+    return provider.facts if figures is None else replace(provider.facts, max_tokens=figures.max_tokens)
+
+
+def _around(head: Head) -> str:
+    """What beside the body may change how the provider reads it."""
+    told = [f"{name}: {text}" for name, text in head.fields if "beta" in name or "version" in name]
+    return "\n".join([head.query, *told])
 
 
 def _without(fields: Fields, names: set[str]) -> Fields:

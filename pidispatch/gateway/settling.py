@@ -9,7 +9,7 @@ from typing import TypeVar
 import structlog
 
 from pidispatch.errors import DatabaseUnavailable
-from pidispatch.ports import CallEnd, CallLedger
+from pidispatch.ports import CallEnd, CallLedger, Cost
 
 Answer = TypeVar("Answer")
 log = structlog.get_logger(__name__)
@@ -25,7 +25,7 @@ class Settler:
         self._ledger, self._pause = ledger, pause
         self._heard: Callable[[int], None] = lambda _run_id: None
         self._changed = threading.Condition()
-        self._waiting: dict[int, tuple[int, CallEnd]] = {}
+        self._waiting: dict[int, tuple[int, CallEnd, Cost | None]] = {}
         self._pending: Counter[int] = Counter()
         self._thread: threading.Thread | None = None
 
@@ -33,14 +33,14 @@ class Settler:
         """Call `heard` with the run's id after each settlement; it must not raise, nor wait."""
         self._heard = heard
 
-    def settle(self, run_id: int, call_id: int, end: CallEnd) -> None:
+    def settle(self, run_id: int, call_id: int, end: CallEnd, cost: Cost | None = None) -> None:
         with self._changed:
             self._pending[run_id] += 1
-        if self._try(run_id, call_id, end):
+        if self._try(run_id, call_id, end, cost):
             self._done(run_id)
             return
         with self._changed:
-            self._waiting[call_id] = (run_id, end)
+            self._waiting[call_id] = (run_id, end, cost)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._again, name="settle", daemon=True)
                 self._thread.start()
@@ -61,16 +61,16 @@ class Settler:
                 if not waiting:
                     self._thread = None
                     return
-            for call_id, (run_id, end) in waiting:
-                if not self._try(run_id, call_id, end):
+            for call_id, (run_id, end, cost) in waiting:
+                if not self._try(run_id, call_id, end, cost):
                     break
                 with self._changed:
                     del self._waiting[call_id]
                 self._done(run_id)
 
-    def _try(self, run_id: int, call_id: int, end: CallEnd) -> bool:
+    def _try(self, run_id: int, call_id: int, end: CallEnd, cost: Cost | None) -> bool:
         try:
-            self._ledger.settle_call(call_id, end)
+            self._ledger.settle_call(call_id, end, cost)
         except DatabaseUnavailable as error:
             log.warning("gateway.settlement_waits", run=run_id, call=call_id, problem=error.problem)
             return False

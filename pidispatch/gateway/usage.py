@@ -36,6 +36,7 @@ class Tally:
     tokens_out: int | None = None
     cache_read: int = 0
     cache_write: int = 0
+    cache_write_1h: int = 0
     reasoning: int = 0
     stop: str | None = None
     failed: bool = False
@@ -118,9 +119,9 @@ def _anthropic_usage(tally: Tally, usage: dict[str, Any]) -> None:
     if made is not None:
         tally.tokens_out = max(tally.tokens_out or 0, made)
     split = as_dict(usage.get("cache_creation"))
-    written = first_count(split.get("ephemeral_5m_input_tokens")) + first_count(
-        split.get("ephemeral_1h_input_tokens")
-    )
+    long = first_count(split.get("ephemeral_1h_input_tokens"))
+    written = first_count(split.get("ephemeral_5m_input_tokens")) + long
+    tally.cache_write_1h = max(tally.cache_write_1h, long)
     tally.cache_write = max(tally.cache_write, first_count(usage.get("cache_creation_input_tokens")), written)
     tally.cache_read = max(tally.cache_read, first_count(usage.get("cache_read_input_tokens")))
     details = as_dict(usage.get("output_tokens_details"))

@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from pidispatch.entrypoints.scripted import ScriptedProvider
 from pidispatch.gateway.client import ControlDoors
 from pidispatch.gateway.process import Gateway
 from pidispatch.gateway.providers import Providers
 from pidispatch.ports import Ticket
 from tests.gateway.fakes import FakeLedger, FakeTickets, Switch
-from tests.gateway.parts import CONTAINER, KEY, UnixClient
+from tests.gateway.parts import CONTAINER, KEY, ManualUpstream, UnixClient
 
 # The machine is shared: how long an example takes says nothing.
 settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -105,3 +106,16 @@ def make_house(run_dir: Path) -> Iterator[Make]:
         for client in house.clients:
             client.close()
         house.gateway.stop()
+
+
+@pytest.fixture
+def scripted() -> Iterator[ScriptedProvider]:
+    with ScriptedProvider() as provider:
+        yield provider
+
+
+@pytest.fixture
+def manual() -> Iterator[ManualUpstream]:
+    upstream = ManualUpstream()
+    yield upstream
+    upstream.close()

@@ -5,12 +5,10 @@ import json
 import resource
 import socket
 import threading
-from collections.abc import Iterator
 
 import pytest
 
-from pidispatch.entrypoints.scripted import ScriptedProvider
-from tests.gateway.parts import KEY, ManualUpstream, UnixClient, chat, raw_client, read_until, responses
+from tests.gateway.parts import KEY, UnixClient, chat, raw_client, read_until, responses
 
 PATHS = {
     "scripted": "/v1/chat/completions",
@@ -19,19 +17,6 @@ PATHS = {
 }
 BODIES = {"scripted": chat, "openai": responses, "anthropic": chat}
 CHUNKED = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
-
-
-@pytest.fixture
-def scripted() -> Iterator[ScriptedProvider]:
-    with ScriptedProvider() as provider:
-        yield provider
-
-
-@pytest.fixture
-def manual() -> Iterator[ManualUpstream]:
-    upstream = ManualUpstream()
-    yield upstream
-    upstream.close()
 
 
 def upstreams(provider):
@@ -265,7 +250,8 @@ def test_a_client_that_leaves_ends_the_call_upstream_and_it_is_settled_as_aborte
 
     assert manual.was_hung_up()
     [end] = house.ledger.settled()
-    assert (end.status, end.stop_reason, end.measured, end.tokens_out) == (200, "aborted", False, 2)
+    assert (end.status, end.stop_reason, end.measured) == (200, "aborted", False)
+    assert 2 <= end.tokens_out < 32_768  # its text, and what may have been thought before it
 
 
 def test_a_client_that_leaves_before_the_answer_began_ends_the_call_upstream_too(make_house, manual):

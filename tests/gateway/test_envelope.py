@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pidispatch.gateway.envelope import Envelope, NotARequest, read_envelope, with_usage
+from pidispatch.domain.wireapis import ANTHROPIC, OPENAI, RESPONSES, WIRE_APIS
+from pidispatch.gateway.dialects import DIALECTS
+from pidispatch.gateway.envelope import NotARequest, edited, limit_edits, read_envelope, with_usage
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -15,7 +17,7 @@ VALUES = st.recursive(
     max_leaves=10,
 )
 ELSEWHERE = ("background", "previous_response_id", "conversation", "prompt", "thread")
-WORDS = {"model", "stream", "stream_options", *ELSEWHERE}
+WORDS = {"stream_options", *ELSEWHERE}.union(*(dialect.known for dialect in DIALECTS.values()))
 OTHERS = st.dictionaries(st.text().filter(lambda name: name.casefold() not in WORDS), VALUES)
 
 
@@ -25,9 +27,11 @@ def test_it_reads_what_json_reads(before, after, stream, indent, ascii_only):
     request = {**before, "model": "a/b-1", **after, "stream": stream}
     body = json.dumps(request, indent=indent, ensure_ascii=ascii_only).encode("utf-8", "surrogatepass")
 
-    envelope = read_envelope(body)
+    envelope = read_envelope(body, OPENAI)
 
-    assert envelope == Envelope("a/b-1", stream, None)
+    assert (envelope.model, envelope.stream, set(envelope.spans)) == ("a/b-1", stream, {"model", "stream"})
+    strange = [name for name in request if name not in WORDS and request[name] is not None]
+    assert (envelope.strange is not None) == bool(strange)
     assert json.loads(with_usage(body, envelope).decode("utf-8", "surrogatepass")) == {
         **request,
         "stream_options": {"include_usage": True},
@@ -36,14 +40,15 @@ def test_it_reads_what_json_reads(before, after, stream, indent, ascii_only):
 
 @given(st.binary())
 def test_no_bytes_make_it_raise_anything_else(body):
-    with pytest.raises(NotARequest):
-        read_envelope(body)
+    for api in WIRE_APIS:
+        with pytest.raises(NotARequest):
+            read_envelope(body, api)
 
 
 @given(st.text(alphabet='{}[]:,"\\ modelstrau1'))
 def test_no_text_that_looks_like_json_makes_it_raise_anything_else(text):
     try:
-        read_envelope(b'{"model":"x",' + text.encode())
+        read_envelope(b'{"model":"x",' + text.encode(), OPENAI)
     except NotARequest:
         return
 
@@ -61,7 +66,7 @@ def test_no_text_that_looks_like_json_makes_it_raise_anything_else(text):
 def test_options_that_are_there_are_kept_and_added_to(options, expected):
     body = f'{{"model":"m","stream":true,"stream_options": {options} ,"n":1}}'.encode()
 
-    changed = json.loads(with_usage(body, read_envelope(body)))
+    changed = json.loads(with_usage(body, read_envelope(body, OPENAI)))
 
     assert changed == {"model": "m", "stream": True, "stream_options": expected, "n": 1}
 
@@ -82,7 +87,7 @@ def test_options_that_are_there_are_kept_and_added_to(options, expected):
 )
 def test_two_readings_of_one_request_are_refused(body):
     with pytest.raises(NotARequest):
-        read_envelope(body)
+        read_envelope(body, OPENAI)
 
 
 @pytest.mark.parametrize(
@@ -100,21 +105,62 @@ def test_hostile_bodies_take_no_more_than_their_length(body):
     started = time.process_time()
 
     with pytest.raises(NotARequest):
-        read_envelope(body)
+        read_envelope(body, OPENAI)
 
     assert time.process_time() - started < 5
+
+
+MEMBERS = [
+    (OPENAI, "max_tokens"), (OPENAI, "max_completion_tokens"), (OPENAI, "n"), (OPENAI, "best_of"), (OPENAI, "service_tier"),
+    (OPENAI, "web_search_options"), (RESPONSES, "max_output_tokens"),
+    (RESPONSES, "store"),
+    (ANTHROPIC, "max_tokens"), (ANTHROPIC, "thinking"), (ANTHROPIC, "tools"), (ANTHROPIC, "mcp_servers"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("api", "name"), MEMBERS)
+def test_a_member_is_found_however_its_name_is_escaped_and_refused_twice_or_in_another_case(api, name):
+    def asked(*names):
+        inner = ",".join(f'"{each}": {{"a":[1]}} ' for each in names)
+        return f'{{"model":"m",{inner}}}'.encode()
+
+    escaped = f"\\u{ord(name[0]):04x}{name[1:]}"
+    for spelling in (name, escaped):
+        body = asked(spelling)
+        start, end = read_envelope(body, api).spans[name]
+        assert body[start:end] == b'{"a":[1]}'
+    for wrong in ([name, name], [name, escaped], [name.upper()], [name.replace("s", "\u017f", 1)]):
+        if wrong == [name]:
+            continue
+        with pytest.raises(NotARequest):
+            read_envelope(asked(*wrong), api)
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (b'{"model":"m"}', b'{"max_tokens":7,"model":"m"}'),
+        (b' { "model":"m", "max_tokens" : 9 , "x":"max_tokens"}', b' { "model":"m", "max_tokens" : 7 , "x":"max_tokens"}'),
+        (b'{"max_tok\\u0065ns":null,"model":"m"}', b'{"max_tok\\u0065ns":7,"model":"m"}'),
+        (b'{"model":"m","y":"\xff"}', b'{"max_tokens":7,"model":"m","y":"\xff"}'),
+    ],
+)  # fmt: skip
+def test_a_limit_is_written_and_every_other_byte_stays(body, expected):
+    envelope = read_envelope(body, OPENAI)
+
+    assert edited(body, limit_edits(body, envelope, ("max_tokens",), 7)) == expected
 
 
 @pytest.mark.parametrize("name", ELSEWHERE)
 @pytest.mark.parametrize("value", [True, "resp_1", {"id": "x"}, [], 0])
 def test_what_lies_outside_the_request_or_goes_on_after_its_answer_is_refused(name, value):
     with pytest.raises(NotARequest, match=f"{name} is not allowed"):
-        read_envelope(json.dumps({"model": "m", name: value}).encode())
+        read_envelope(json.dumps({"model": "m", name: value}).encode(), OPENAI)
     for nothing in (None, False):
-        assert read_envelope(json.dumps({"model": "m", name: nothing}).encode()).model == "m"
+        assert read_envelope(json.dumps({"model": "m", name: nothing}).encode(), RESPONSES).model == "m"
 
 
 def test_no_other_spelling_of_such_a_member_passes():
     for body in (b'{"model":"m","Background":true}', b'{"model":"m","b\\u0061ckground":true}'):
         with pytest.raises(NotARequest):
-            read_envelope(body)
+            read_envelope(body, RESPONSES)

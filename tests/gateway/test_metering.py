@@ -174,7 +174,7 @@ def test_anthropic_cache_tokens_are_counted_apart():
              {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 9}})],
     )  # fmt: skip
 
-    assert end == CallEnd(200, "stop", 3, 9, cache_read=50, cache_write=7)
+    assert end == CallEnd(200, "stop", 3, 9, cache_read=50, cache_write=7, cache_write_1h=5)
 
 
 @pytest.mark.parametrize(
