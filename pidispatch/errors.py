@@ -117,6 +117,14 @@ class FolderRefused(PidispatchError):
         super().__init__(problem)
 
 
+class SkillsRefused(FolderRefused):
+    """A directory of skills cannot be given to a run. `why` is a second word; the problem names the file."""
+
+    def __init__(self, why: str, problem: str) -> None:
+        self.why = why
+        super().__init__("skills-dir-unusable", problem)
+
+
 class FileInUse(PidispatchError):
     """Another command, or another program, holds the file's lock. `path` is the file."""
 

@@ -19,7 +19,7 @@ from pidispatch.ports import Arrivals, Bell, FolderState, GitBox, LocalFolder, O
 class LocalRequest:
     """A person asks for one run in a folder. None means: as configured when it starts.
 
-    One with `after` is held until that instant (aware). `egress` are entries as of the allowlist.
+    One with `after` is held until that instant (aware). `egress` are entries as of the allowlist. What it may spend can only be less than is configured.
     """
 
     folder: str
@@ -33,6 +33,8 @@ class LocalRequest:
     force: bool = False
     after: datetime | None = None
     egress: tuple[str, ...] = ()
+    max_cost_micros: int | None = None
+    exclude_tools: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +121,7 @@ class Ingest:
             provider=request.provider,
             model=request.model,
             after=request.after,
+            bounds=(request.max_cost_micros, request.exclude_tools),
         )
 
     def _row(self, request: LocalRequest, folder: LocalFolder, state: FolderState, public_id: str) -> NewRun:
@@ -141,6 +144,8 @@ class Ingest:
             image=request.image,
             max_turns=request.max_turns,
             priority=request.priority,
+            cost_cap_micros=request.max_cost_micros,
+            excluded_tools=request.exclude_tools,
             wait_for=() if request.after is None else (WaitAfter(request.after),),
             egress_hosts=request.egress,
         )
@@ -154,6 +159,7 @@ class Ingest:
 
 
 def _subject(request: LocalRequest, scope: str) -> RunSubject:
+    asked: tuple[object, ...]
     asked = (
         request.provider,
         request.model,
@@ -162,6 +168,9 @@ def _subject(request: LocalRequest, scope: str) -> RunSubject:
         request.after,
         *request.egress,
     )
+    bounds = (request.max_cost_micros, request.exclude_tools)
+    if any(bound is not None for bound in bounds):
+        asked += bounds
     return folder_subject(scope, request.flow or "", request.task, asked)
 
 

@@ -40,6 +40,7 @@ class Ready:
 
     `mutex` is the scope key of the folder by host, device and inode; None for runs without a folder. `concurrent`
     bounds the runs at a time of a scope, `capacity` those of this host. `cost_cap_micros` is micro-dollars.
+    `allowed_models` are provider/model, None for any.
     """
 
     provider: str
@@ -56,6 +57,7 @@ class Ready:
     project: str | None
     cost_cap_micros: int | None
     facts: Facts
+    allowed_models: Sequence[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +197,12 @@ class HostFiles(Protocol):
 ReadOutbox = Callable[[str], Sequence[Letter]]
 """The requests that the box of this name left, in order, in bounded time and memory. Never raises."""
 
+CheckSkills = Callable[[bytes], None]
+"""See whether a directory of skills is there. Raises FolderRefused."""
+
+ReadSkills = Callable[[bytes], Mapping[str, bytes]]
+"""The files of a directory of skills by their relative paths, in bounded time and memory. Raises FolderRefused."""
+
 ReadSession = Callable[[str], bytes | NotKept]
 """The session that the box of this name left, in bounded memory, with secrets hidden.
 
@@ -213,13 +221,17 @@ HeadCommit = Callable[[str], str | None]
 
 @dataclass(frozen=True, slots=True)
 class ChainParent:
-    """What a run hands down: `commit` is what its folder's HEAD named before its agent started."""
+    """What a run hands down: `commit` is what its folder's HEAD named before its agent started.
+
+    `cost_cap_micros` is what it was asked to spend at most, None for as configured.
+    """
 
     kind: str
     public_id: str
     depth: int
     folder: bytes | None
     image: str | None
+    cost_cap_micros: int | None
     commit: str | None
 
 

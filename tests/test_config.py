@@ -62,6 +62,20 @@ ACCEPTED = [
         "job_image",
         "registry.example:5000/a/b@sha256:00",
     ),
+    ("PI_ALLOWED_MODELS", "a/b", "allowed_models", ("a/b",)),
+    (
+        "PI_ALLOWED_MODELS",
+        "openrouter/~vendor/m:x@1,p/m",
+        "allowed_models",
+        ("openrouter/~vendor/m:x@1", "p/m"),
+    ),
+    (
+        "PI_ALLOWED_MODELS",
+        ",".join(f"p/m{n}" for n in range(16)),
+        "allowed_models",
+        tuple(f"p/m{n}" for n in range(16)),
+    ),
+    ("PI_ALLOWED_MODELS", "", "allowed_models", ()),
     ("PI_JOB_MEMORY", "512m", "job_memory", GIB // 2),
     ("PI_JOB_MEMORY", "1024g", "job_memory", 1024 * GIB),
     ("PI_JOB_MEMORY", "1048576m", "job_memory", 1024 * GIB),
@@ -184,6 +198,20 @@ def test_a_cap_is_the_number_whose_digits_were_written(text):
 
 
 REFUSED = [
+    (
+        "PI_ALLOWED_MODELS",
+        [
+            "a",
+            "a/b, c/d",
+            "a/b,",
+            ",a/b",
+            "/b",
+            "a/",
+            "a/b,A/B",
+            " a/b",
+            ",".join(f"p/m{n}" for n in range(17)),
+        ],
+    ),
     ("PI_SOFT_HOLD_PCT", ["100", "101"]),
     ("PIDISPATCH_JOB_TIMEOUT", ["59", "86401"]),
     ("PIDISPATCH_AT_SIGTERM", ["wait", "Drain"]),
@@ -306,17 +334,17 @@ def test_what_is_not_enforced_yet_is_refused_and_not_ignored(name):
 def test_every_problem_is_told_at_once_and_each_on_one_line():
     found = problems(
         PI_CONCURRENCY="5x",
-        PI_ALLOWED_MODELS="a/b",
+        PI_SESSIONS_DIR="/x",
         PI_MODEL="",
         PI_JOB_MEMORY="lots\nand lots",
         REDIS_URL="http://x",
     )
 
     assert sorted(problem.split()[0] for problem in found) == [
-        "PI_ALLOWED_MODELS",
         "PI_CONCURRENCY",
         "PI_JOB_MEMORY",
         "PI_MODEL",
+        "PI_SESSIONS_DIR",
         "REDIS_URL",
     ]
     assert len(str(ConfigurationRefused(found)).splitlines()) == 5

@@ -151,3 +151,12 @@ def test_a_pause_window_speaks_of_the_folder_as_written(place):
     noon = datetime(2026, 3, 2, 12, tzinfo=UTC)
     assert policy.paused_until(subject("/srv/web"), noon) == noon.replace(hour=17)
     assert policy.paused_until(subject("/srv/api"), noon) is None
+
+
+def test_the_models_that_runs_may_call_come_from_the_environment_and_no_file_widens_them(place):
+    assert place.policies().current().allowed_models is None
+    place.write("settings.json", {"allowedModels": ["x/y"]})
+
+    narrow = place.policies(PI_ALLOWED_MODELS="a/b,c/d", PI_SETTINGS_FILE=place.path("settings.json"))
+
+    assert narrow.current().allowed_models == ("a/b", "c/d")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from .settings import Settings
 
@@ -27,10 +27,22 @@ _PROXY_ENV = {
 }
 
 
-def pi_command(pi: tuple[str, ...], settings: Settings, guard: str, session: str | None) -> list[str]:
-    """`session` is a file that exists, or None: then nothing is kept."""
+def pi_command(
+    pi: tuple[str, ...],
+    settings: Settings,
+    guard: str,
+    session: str | None,
+    *,
+    prompts: Sequence[str] = (),
+    skills: Sequence[str] = (),
+) -> list[str]:
+    """`session` is a file that exists, or None: then nothing is kept. `prompts` are files, `skills` directories."""
     command = [*pi, "--mode", "rpc", "-ne", "-e", guard, "--no-approve"]
     command += ["--provider", settings.provider, "--model", settings.model]
+    for prompt in prompts:
+        command += ["--append-system-prompt", prompt]
+    for folder in skills:
+        command += ["--skill", folder]
     command += ["--no-session"] if session is None else ["--session", session]
     if settings.exclude_tools:
         command += ["-xt", ",".join(settings.exclude_tools)]

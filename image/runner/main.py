@@ -20,6 +20,7 @@ from .fold import START, Folded, step
 from .forward import PORT, Forwarder
 from .gate import GO_SECONDS, REPORT_SECONDS, NoGo, ask_go, send_report
 from .landing import Near, steer, watch
+from .layers import skill_folders, system_prompts
 from .narrate import narrate
 from .pi import DeadlinePassed, Pi
 from .process import compile_cache, hide_from_same_user
@@ -148,7 +149,14 @@ class Run:
 
     def _start_pi(self) -> Pi:
         session = None if self._session_size is None else self._places.session
-        command = pi_command(self._places.pi, self._settings, f"{_HOME}/runner/guard.mjs", session)
+        command = pi_command(
+            self._places.pi,
+            self._settings,
+            f"{_HOME}/runner/guard.mjs",
+            session,
+            prompts=system_prompts(f"{_HOME}/floor", self._places.cwd, chains=self._settings.chains),
+            skills=skill_folders(self._places.job, self._places.cwd),
+        )
         cache = compile_cache(self._places.cache, "/tmp/.v8cache")
         env = pi_env(self._env, cache, read_forwarded(self._places.job))
         return Pi(command, env=env, cwd=self._places.cwd)

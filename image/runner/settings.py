@@ -13,7 +13,7 @@ _SAFE = 2**53 - 1
 
 
 class Settings(NamedTuple):
-    """`deadline` is in seconds. (Not a dataclass: importing those costs 5 ms.)"""
+    """`deadline` is in seconds, `chains`: what is asked for in the outbox may become a run. (Not a dataclass: importing those costs 5 ms.)"""
 
     provider: str
     model: str
@@ -25,6 +25,7 @@ class Settings(NamedTuple):
     gate: str
     flow: str | None
     exclude_tools: tuple[str, ...]
+    chains: bool
 
 
 class ConfigError(Exception):
@@ -44,6 +45,7 @@ def parse(env: Mapping[str, str]) -> Settings:
         gate=_path(env, "PI_DISPATCH_GATE", "/gate/s"),
         flow=env.get("PI_FLOW") or None,
         exclude_tools=_tools(env.get("PI_EXCLUDE_TOOLS")),
+        chains=env.get("PI_DISPATCH_CHAINS") == "1",
     )
 
 

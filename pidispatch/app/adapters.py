@@ -11,7 +11,7 @@ from pidispatch.app.places import Addresses, environment
 from pidispatch.app.policy import FilePolicies
 from pidispatch.app.providerfile import forwarded_environment
 from pidispatch.app.secrets import known_secrets
-from pidispatch.app.standing import StandingTriggers
+from pidispatch.app.standing import standing_triggers
 from pidispatch.config import Settings
 from pidispatch.domain.redaction import Redactor
 from pidispatch.errors import EngineUnavailable
@@ -76,7 +76,7 @@ class Adapters:
                 self.database, rules=breaker_rules(self.settings), actor=f"pidispatch@{self.host}"
             )
         )
-        self.triggers = StandingTriggers(self.settings.triggers_file)
+        self.triggers = standing_triggers(self.settings)
         self.forwarded = forwarded_environment(self.settings, environment())
         self.open_folder = partial(open_folder, worker_uid=os.geteuid())
 

@@ -1,6 +1,7 @@
 """Join settings, overlay and the operator's files into the policy in force."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -60,7 +61,8 @@ class FilePolicies:
             self._boundaries.current() if self._boundaries else Boundaries(ScopedLimits(), _NO_PROJECTS)
         )
         pauses: PauseCalendar = self._pauses.current() if self._pauses else NeverPaused()
-        return _policy(merged, boundaries, pauses, image=self._settings.job_image)
+        policy = _policy(merged, boundaries, pauses, image=self._settings.job_image)
+        return replace(policy, allowed_models=self._settings.allowed_models or None)
 
     def problems(self) -> tuple[str, ...]:
         """What is wrong with the files now, one sentence each; empty when all is well."""

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from pidispatch.app.databases import opened
 from pidispatch.app.places import host_zone
-from pidispatch.app.standing import StandingTriggers
+from pidispatch.app.standing import standing_triggers
 from pidispatch.config import Settings
 from pidispatch.domain.coming import Coming, coming
 from pidispatch.domain.identity import trigger_name
@@ -91,7 +91,7 @@ class Standing:
 
 def read_triggers(settings: Settings) -> Triggers:
     """The file as it is now. Raises ConfigurationRefused, as a worker that starts would be."""
-    return StandingTriggers(settings.triggers_file).current()
+    return standing_triggers(settings).current()
 
 
 def standing(settings: Settings) -> Standing:

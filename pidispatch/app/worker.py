@@ -11,7 +11,8 @@ from typing import assert_never
 import structlog
 
 from pidispatch import __version__
-from pidispatch.admit import AdmissionGate
+from pidispatch.admit.checks import Checks
+from pidispatch.admit.gate import AdmissionGate
 from pidispatch.app.adapters import Adapters
 from pidispatch.app.marks import mark_keeper, mark_reader
 from pidispatch.app.monitor import Monitor
@@ -26,6 +27,7 @@ from pidispatch.execute.sessions import SessionKeeper
 from pidispatch.files.githead import head_commit
 from pidispatch.files.outbox import read_outbox
 from pidispatch.files.session import read_session
+from pidispatch.files.skills import check_skills, read_skills
 from pidispatch.gateway.listing import open_doors
 from pidispatch.queue.admission import Admission
 from pidispatch.queue.bells import RedisBell
@@ -154,15 +156,20 @@ def _leaving(adapters: Adapters) -> Leaving | None:
 
 def _gate(adapters: Adapters) -> AdmissionGate:
     return AdmissionGate(
-        host=adapters.host,
         admissions=PostgresAdmissions(adapters.database, host=adapters.host, worker=adapters.worker),
-        images=adapters.images,
-        doors=adapters.doors,
-        open_folder=adapters.open_folder,
         policies=adapters.policies,
+        images=adapters.images,
         notes=adapters.notes,
-        held_back=adapters.breakers.held_back,
-        mark=mark_reader(adapters.triggers),
+        checks=Checks(
+            host=adapters.host,
+            images=adapters.images,
+            doors=adapters.doors,
+            open_folder=adapters.open_folder,
+            notes=adapters.notes,
+            held_back=adapters.breakers.held_back,
+            check_skills=check_skills,
+            mark=mark_reader(adapters.triggers),
+        ),
     )
 
 
@@ -202,8 +209,15 @@ def _launcher(adapters: Adapters, installation: str, cleanup: Cleanup) -> Launch
         open_folder=adapters.open_folder,
         head_commit=head_commit,
         sessions=_sessions(adapters),
+        read_skills=read_skills,
         cleanup=cleanup,
-        limits=BoxLimits(settings.job_memory, settings.job_cpus, settings.job_timeout),
+        limits=BoxLimits(
+            settings.job_memory,
+            settings.job_cpus,
+            settings.job_timeout,
+            chain_depth=settings.chain_depth_max,
+            chain_requests=settings.chain_max_per_job,
+        ),
         hands=adapters.hands,
         forwarded=adapters.forwarded,
     )

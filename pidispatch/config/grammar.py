@@ -8,6 +8,7 @@ from pathlib import Path
 from pidispatch.domain.address import WANTED as ADDRESS_WANTED
 from pidispatch.domain.address import ListenAddress, listen_address
 from pidispatch.domain.files.triggers.cron import NAME_WANTED, is_name
+from pidispatch.domain.files.triggers.models import MODELS_MAX, is_provider_and_model
 from pidispatch.domain.money import WANTED as AMOUNT_WANTED
 from pidispatch.domain.money import micros_of
 
@@ -172,6 +173,15 @@ def profile_list(text: str) -> tuple[str, ...]:
 def _is_profile(entry: str) -> bool:
     name, _, program = entry.partition(":")
     return is_name(name) and is_absolute(program)
+
+
+def model_list(text: str) -> tuple[str, ...]:
+    """`provider/model` between commas, without spaces: a name that is spelled wrong must not shut out what was meant."""
+    models = text.split(",")
+    twice = len({model.lower() for model in models}) < len(models)
+    if len(models) > MODELS_MAX or twice or not all(map(is_provider_and_model, models)):
+        raise Unwanted(f"1 to {MODELS_MAX} of provider/model between commas, each once, without spaces")
+    return tuple(models)
 
 
 def path_list(text: str) -> tuple[str, ...]:

@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterator, Mapping
 # takes its names off this list and nothing else changes.
 NOT_ENFORCED_YET = frozenset(
     {
-        "PI_ALLOWED_MODELS",
         "PI_GLOBAL_PI_DIR",
         "PI_SESSIONS_DIR",
     }

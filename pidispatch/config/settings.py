@@ -28,6 +28,7 @@ from pidispatch.config.kinds import (
     Listen,
     Milliseconds,
     Minutes,
+    Models,
     Names,
     NonNegative,
     OffUnlessOne,
@@ -94,6 +95,7 @@ class Settings(BaseSettings):
     model: Annotated[Word, Mark.EMPTY_IS_SET] = Field(
         "claude-sonnet-4-5-20250929", alias="PI_MODEL"
     )  # a dated snapshot: the same model tomorrow
+    allowed_models: Models = Field((), alias="PI_ALLOWED_MODELS")  # empty: any
     upstreams: Annotated[Mapping[str, BaseUrl], Mark.HIDDEN] = Field(
         default_factory=dict, alias="PIDISPATCH_UPSTREAM_<PROVIDER>"
     )

@@ -24,6 +24,8 @@ WILL_NOT_HEAL = frozenset(
     {
         "config-refused",
         "cost-cap-unenforceable",
+        "job-image-commands-unsupported",
+        "job-image-exclude-tools-unsupported",
         "job-image-missing",
         "job-image-replicas-unsupported",
         "job-image-wrong-arch",
@@ -38,6 +40,8 @@ WILL_NOT_HEAL = frozenset(
         "provider-auth-refused",
         "provider-unconfigured",
         "settings-overlay-invalid",
+        "skills-dir-missing",
+        "skills-dir-unusable",
         "wait-profile-unknown",
         "wait-unanswerable",
     }

@@ -7,9 +7,10 @@ from enum import StrEnum
 from typing import Any
 
 GATES = (
-    "settings", "image", "provider", "folder", "pause-windows", "run-cap", "pause", "slots", "host-capacity", "windows",
+    "settings", "image", "models", "provider", "folder", "pause-windows", "run-cap", "pause", "slots", "host-capacity", "windows",
 )  # fmt: skip
 BREAKER = "breaker"
+MODELS = "models"
 ONE_SHOT = "one-shot"
 
 # A refusal or a deferral names its gate by its word. A word that is not here stopped at the first gate that the
@@ -23,6 +24,9 @@ _STOPPED_BY = {
     "job-image-missing": "image",
     "job-image-wrong-arch": "image",
     "job-image-replicas-unsupported": "image",
+    "job-image-commands-unsupported": "image",
+    "job-image-exclude-tools-unsupported": "image",
+    "model-not-allowed": MODELS,
     "provider-unconfigured": "provider",
     "cost-cap-unenforceable": "provider",
     "gateway-unreachable": "provider",
@@ -120,9 +124,13 @@ def gate_lines(facts: Mapping[str, Any] | None) -> list[GateLine]:
 
 
 def _ladder(facts: Mapping[str, Any]) -> tuple[str, ...]:
-    """Few runs have a broken trigger or spend a one-shot, so such a gate is shown only where it stopped one."""
+    """Few runs have a broken trigger or spend a one-shot, so such a gate is shown only where it stopped one.
+
+    Facts of an earlier version, which went on to ask for the provider, tell nothing of models.
+    """
     told = facts.get("gates") or {}
-    return (GATES[0], *(gate for gate in (BREAKER, ONE_SHOT) if gate in told), *GATES[1:])
+    rest = (gate for gate in GATES[1:] if gate != MODELS or gate in told or "provider" not in told)
+    return (GATES[0], *(gate for gate in (BREAKER, ONE_SHOT) if gate in told), *rest)
 
 
 def _lines_of(
@@ -166,7 +174,7 @@ def _stopping_gate(facts: Mapping[str, Any], answer: LastAnswer | None) -> str |
     named = _STOPPED_BY.get(answer.word or "")
     if named in _ladder(facts):
         return named
-    return next((gate for gate in GATES if not _told(gate, facts)), None)
+    return next((gate for gate in _ladder(facts) if not _told(gate, facts)), None)
 
 
 def _told(gate: str, facts: Mapping[str, Any]) -> bool:

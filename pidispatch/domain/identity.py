@@ -18,6 +18,7 @@ def local_run_id(
     provider: str | None = None,
     model: str | None = None,
     after: datetime | None = None,
+    bounds: tuple[object, ...] = (),
 ) -> str:
     """The id of a run asked for by hand: the same words within one minute are one run, as in the reference."""
     minute = asked_at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M")
@@ -26,6 +27,10 @@ def local_run_id(
         parts += [(provider or "").encode(), (model or "").encode(), b""]
     if after is not None:
         parts += [b"after", after.astimezone(UTC).isoformat().encode()]
+    if any(
+        bound is not None for bound in bounds
+    ):  # who bounds a run must not be answered by one without bounds
+        parts += [b"bounds", repr(bounds).encode()]
     return "local-" + hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
 
 

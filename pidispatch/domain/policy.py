@@ -51,7 +51,8 @@ class Subject:
 class Policy:
     """Settings, overlay and limit files as they are now. `by_scope` is keyed as `runs.scope` or `project:<id>`.
 
-    A dollar cap of any kind needs `max_cost_micros`, the cap of one run: that is what is reserved.
+    A dollar cap of any kind needs `max_cost_micros`, the cap of one run: that is what is reserved. `allowed_models` are
+    provider/model, None for any.
     """
 
     provider: str
@@ -73,6 +74,17 @@ class Policy:
     projects: Mapping[str, str] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)  # what a person calls a key of `by_scope`
     pauses: PauseCalendar = field(default_factory=NeverPaused)
+    allowed_models: tuple[str, ...] | None = None
+
+    def narrowed(self, *, cost_cap: int | None, models: Sequence[str] | None) -> "Policy":
+        """As it is for a run that asks for these: of two caps the smaller holds, of two lists of models its own."""
+        caps = [cap for cap in (self.max_cost_micros, cost_cap) if cap is not None]
+        allowed = self.allowed_models if models is None else tuple(models)
+        return replace(self, max_cost_micros=min(caps, default=None), allowed_models=allowed)
+
+    def allows(self, provider: str, model: str) -> bool:
+        """Whether a run may call this model."""
+        return self.allowed_models is None or f"{provider}/{model}" in self.allowed_models
 
     def with_run_cap(self, micros: int | None) -> "Policy":
         """The same limits for a run that may spend this much: that is what its windows reserve."""
@@ -132,9 +144,16 @@ class Policy:
         return any(amount is not None for amount in (*money, *scoped))
 
     def _rows_of(self, subject: Subject) -> list[str]:
-        """Its own row, its project's, and every model's: a run may call any model until it is told which."""
+        """Its own row, its project's, and those of the models that it may call: every model's unless it is told which."""
         keys = [subject.scope, *([PROJECT + subject.project] if subject.project else [])]
-        keys += sorted(key for key in self.by_scope if key.startswith(MODEL))
+        models = (
+            None if self.allowed_models is None else {MODEL + each.lower() for each in self.allowed_models}
+        )
+        keys += sorted(
+            key
+            for key in self.by_scope
+            if key.startswith(MODEL) and (models is None or key.lower() in models)
+        )
         return [key for key in keys if key in self.by_scope]
 
     def _global_caps(self) -> tuple[Cap, ...]:

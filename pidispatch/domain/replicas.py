@@ -1,13 +1,10 @@
 """Make the linked runs of one event: the same request, done two or three times side by side."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from pidispatch.domain.run import NewRun
 
 FEWEST, MOST = 2, 3
-CAPABILITY = "replicas"
-CAPABILITIES_LABEL = "dev.pi-dispatch.capabilities"
 
 
 def replicas_of(run: NewRun, n: int | None) -> tuple[NewRun, ...]:
@@ -35,8 +32,3 @@ def replica_id(public_id: str, replica: int) -> str:
 def replica_subject(subject: str, replica: int | None) -> str:
     """The subject of one replica: replicas of one event do not stand in each other's way."""
     return subject if replica is None else f"{subject}:r{replica}"
-
-
-def image_can(labels: Mapping[str, str]) -> bool:
-    """Whether the image says that its runs may work side by side on one item."""
-    return CAPABILITY in {word.strip() for word in labels.get(CAPABILITIES_LABEL, "").split(",")}

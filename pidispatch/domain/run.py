@@ -1,5 +1,6 @@
 """Name the states, endings and identities of a run."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -52,7 +53,9 @@ class NewRun:
 
     With a `cause` it is deferred until `not_before`, else due at once. A forge's run has no folder and no host of its
     own. `one_shot` is the key of the trigger that it spends. One with `wait_for` is held until all of it is met; of
-    those with one `wait_key` only one runs. `replica` is its number among `replicas`.
+    those with one `wait_key` only one runs. `replica` is its number among `replicas`. What it may spend
+    (`cost_cap_micros`) and call (`allowed_models`, provider/model) is as asked: None is as configured. `skills_dir` is a
+    path of this host.
     """
 
     public_id: str
@@ -88,6 +91,10 @@ class NewRun:
     replica: int | None = None
     replicas: int | None = None
     egress_hosts: tuple[str, ...] = ()
+    cost_cap_micros: int | None = None
+    allowed_models: tuple[str, ...] | None = None
+    excluded_tools: tuple[str, ...] | None = None
+    skills_dir: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +105,8 @@ class Waiting:
     `breaker` says that its trigger's breaker holds it back, or must be asked: as `ports.Breakers.held_back`.
     `granted`: it goes on where another stopped, and `cost_cap_micros` is what an operator gave it.
     `replicas` is how many runs its event started, None for one. `mutex` is what it brought along: a folder's lock is looked
-    up anew, a forge's run has none but this.
+    up anew, a forge's run has none but this. `cost_cap_micros` and `allowed_models` are as asked, or as they were in force
+    for its last attempt.
     """
 
     run_id: int
@@ -121,8 +129,12 @@ class Waiting:
     replicas: int | None = None
     kind: str = "local"
     mutex: str | None = None
+    command: str | None = None
     cost_cap_micros: int | None = None
     granted: bool = False
+    allowed_models: Sequence[str] | None = None
+    excluded_tools: Sequence[str] | None = None
+    skills_dir: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +175,12 @@ class Job:
     image: str
     max_turns: int
     max_tokens: int | None
+    command: str | None = None
+    cost_cap_micros: int | None = None
+    allowed_models: Sequence[str] | None = None
+    excluded_tools: Sequence[str] | None = None
+    skills_dir: bytes | None = None
+    chain_depth: int = 0
     continues: int | None = None
 
 

@@ -118,7 +118,7 @@ class ChainCollector:
         answers = (
             self._grown(each, parent, skills, event) if isinstance(each, Wish) else each for each in judged
         )
-        return Harvest(tuple(answers), self._caps())
+        return Harvest(tuple(answers), self._caps(parent))
 
     def _judged(self, letter: Letter, depth: int) -> Wish | Refusal:
         """Its task is kept as a payload, so what it holds of our secrets is masked first."""
@@ -157,7 +157,9 @@ class ChainCollector:
         public_id = chained_run_id(parent.public_id, wish.flow, wish.task)
         return Child(wish.number, public_id, wish.flow, wish.task, event)
 
-    def _caps(self) -> TreeCaps:
+    def _caps(self, parent: ChainParent) -> TreeCaps:
         policy = self._policies.current()
-        each = policy.max_cost_micros if isinstance(policy, Policy) else None
+        each = parent.cost_cap_micros
+        if isinstance(policy, Policy):
+            each = policy.narrowed(cost_cap=each, models=None).max_cost_micros
         return TreeCaps(self._limits.tree_runs, self._limits.tree_micros, each)

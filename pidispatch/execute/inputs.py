@@ -27,15 +27,21 @@ def prompt(job: Job, session: Staged) -> bytes:
     text = task_text(job.task, job.task_bytes)
     if job.flow is not None:
         text = f"Use the skill `{job.flow}` for this task. The event that started it is in /job/event.json.\n\n{text}"
-    if job.continues is not None:
+    # A command is the whole prompt: with anything before its slash it would be none.
+    if job.continues is not None and job.command is None:
         text = f"{RESUMED if session.resumed else WORK_TREE_ONLY}\n\n{text}"
     return text.encode()
 
 
 def job_files(
-    job: Job, provider: ProviderFacts, session: Staged, forwarded: Mapping[str, str]
+    job: Job,
+    provider: ProviderFacts,
+    session: Staged,
+    *,
+    forwarded: Mapping[str, str],
+    skills: Mapping[str, bytes],
 ) -> dict[str, bytes]:
-    """Every file below /job, by its relative path."""
+    """Every file below /job, by its relative path. `skills` are those that the run is given, as the image looks for them."""
     agent = agent_files(
         job.provider,
         job.model,
@@ -49,6 +55,7 @@ def job_files(
         "prompt.md": prompt(job, session),
         "event.json": job.event,
         **{f"agent/{name}": content for name, content in agent.items()},
+        **{f"skills/{name}": content for name, content in skills.items()},
         # A file and no variable of the container: `docker inspect` shows those.
         **({ENVIRONMENT: json.dumps(forwarded).encode()} if forwarded else {}),
     }

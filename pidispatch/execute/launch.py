@@ -29,7 +29,15 @@ from pidispatch.domain.sandbox import (
     box_name,
 )
 from pidispatch.domain.session import Staged
-from pidispatch.errors import BoxFault, FolderRefused, ImageMissing, NameTaken, StaleEpoch, Unavailable
+from pidispatch.errors import (
+    BoxFault,
+    FolderRefused,
+    ImageMissing,
+    NameTaken,
+    SkillsRefused,
+    StaleEpoch,
+    Unavailable,
+)
 from pidispatch.execute.cleanup import Cleanup
 from pidispatch.execute.hands import Hands
 from pidispatch.execute.inputs import job_files
@@ -43,6 +51,7 @@ from pidispatch.ports import (
     JobPaths,
     LocalFolder,
     OpenFolder,
+    ReadSkills,
     Runs,
 )
 
@@ -55,11 +64,13 @@ MOST_TRIES = 30  # then a person is told: a run that is tried for ever holds up 
 
 @dataclass(frozen=True, slots=True)
 class BoxLimits:
-    """What one box may use: bytes, CPUs, seconds from its go."""
+    """What one box may use: bytes, CPUs, seconds from its go; how deep its chain may go, and its requests for more."""
 
     memory: int
     cpus: float
     timeout: int
+    chain_depth: int = 0
+    chain_requests: int = 0
 
 
 class Launcher:
@@ -78,6 +89,7 @@ class Launcher:
         open_folder: OpenFolder,
         head_commit: HeadCommit,
         sessions: SessionKeeper,
+        read_skills: ReadSkills,
         cleanup: Cleanup,
         limits: BoxLimits,
         hands: Hands,
@@ -93,6 +105,7 @@ class Launcher:
         self._open_folder = open_folder
         self._head_commit = head_commit
         self._sessions = sessions
+        self._read_skills = read_skills
         self._cleanup = cleanup
         self._limits = limits
         self._hands = hands
@@ -136,7 +149,9 @@ class Launcher:
         except (StaleEpoch, NameTaken) as error:
             log.warning("left_to_another", run=claim.public_id, problem=str(error))
         except FolderRefused as error:
-            self._give_up(claim, name, container, End(Outcome.POLICY, error.reason))
+            log.warning("folder_refused", run=claim.public_id, reason=error.reason, problem=str(error))
+            why = error.why if isinstance(error, SkillsRefused) else None
+            self._give_up(claim, name, container, End(Outcome.POLICY, error.reason, why))
         except BoxFault as error:
             log.warning("never_started", run=claim.public_id, why=error.why, problem=str(error))
             self._give_up(claim, name, container, _verdict(error))
@@ -151,9 +166,11 @@ class Launcher:
             raise BoxFault(f"the gateway no longer knows the provider {job.provider}")
         folder = self._open_folder(job.folder)
         laps.lap("folder")
+        skills = {} if job.skills_dir is None else self._read_skills(job.skills_dir)
+        laps.lap("skills")
         gate = self._doors.open(job.claim.run_id)
         laps.lap("door")
-        files = job_files(job, provider, session, self._forwarded)
+        files = job_files(job, provider, session, forwarded=self._forwarded, skills=skills)
         paths = self._files.prepare(name, files, uid=folder.uid, gid=folder.gid, session=session.content)
         laps.lap("files")
         return self._spec(job, name, folder, gate, paths)
@@ -194,6 +211,10 @@ class Launcher:
             "PI_JOB_ID": name,
             "PI_FLOW": job.flow,
             "PI_SESSION_FILE": SESSION_FILE,
+            "PI_COMMAND": job.command,
+            "PI_EXCLUDE_TOOLS": ",".join(job.excluded_tools or ()) or None,
+            "PI_ALLOWED_MODELS": None if job.allowed_models is None else ",".join(job.allowed_models),
+            "PI_MAX_COST_MICROS": None if job.cost_cap_micros is None else str(job.cost_cap_micros),
             "PI_OFFLINE": "1",
             "PI_TELEMETRY": "0",
             "PI_SKIP_VERSION_CHECK": "1",
@@ -201,9 +222,14 @@ class Launcher:
             "PI_DISPATCH_ATTEMPT": str(job.claim.attempt),
             "PI_DISPATCH_GATE": GATE_SOCKET,
             "PI_DISPATCH_DEADLINE": str(self._limits.timeout),
+            "PI_DISPATCH_CHAINS": "1" if self._may_chain(job) else None,
             "HOME": HOME_DIR,
         }
         return {key: value for key, value in asked.items() if value is not None}
+
+    def _may_chain(self, job: Job) -> bool:
+        """Whether what it asks for in its outbox could become a run."""
+        return job.chain_depth < self._limits.chain_depth and self._limits.chain_requests > 0
 
     def _give_up(self, claim: Claim, name: str, container: str | None, verdict: End | Again) -> None:
         """Give everything back. If this cannot be written either, the reconciler takes the run back later."""

@@ -8,13 +8,15 @@ from pathlib import Path
 from pidispatch.errors import PidispatchError
 
 PI_PACKAGE = "@earendil-works/pi-coding-agent"
-CAPABILITIES = ("report", "excludeTools", "anyUid")
+# What the image itself keeps to. Not here: `costCap` and `modelPolicy`, which the gateway keeps whatever the image does, and
+# `commands`, of which pi registers none here. `replicas`: its rules let an agent push the branch that its prompt names.
+CAPABILITIES = ("report", "excludeTools", "anyUid", "replicas")
 
 LABEL_PI = "dev.pi-dispatch.pi-version"
 LABEL_CAPABILITIES = "dev.pi-dispatch.capabilities"
 LABEL_INPUTS = "dev.pidispatch.inputs"
 
-_LAYOUT = "1"  # part of the hash: raise it when imagetree.py lays files out differently
+_LAYOUT = "2"  # part of the hash: raise it when imagetree.py lays files out differently
 _NODE_ARCHITECTURES = {"amd64": "x64", "arm64": "arm64"}
 
 

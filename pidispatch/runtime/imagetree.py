@@ -9,6 +9,7 @@ from pidispatch.runtime.imageinputs import PI_PACKAGE, ImageInputs
 
 HOME = "opt/pidispatch"
 RUNNER = f"{HOME}/runner"
+FLOOR = f"{HOME}/floor"  # what every agent is told
 PI = f"{HOME}/pi"
 
 # pi's command line is one bundle, but it loads these at run time; without jiti no extension loads.
@@ -55,6 +56,8 @@ def _files(inputs: ImageInputs, node_modules: Path) -> Iterator[tuple[str, Path,
     yield f"{HOME}/start.py", inputs.directory / "start.py", False
     for source in _walk(inputs.directory / "runner"):
         yield f"{RUNNER}/{source.relative_to(inputs.directory / 'runner').as_posix()}", source, False
+    for source in _walk(inputs.directory / "floor"):
+        yield f"{FLOOR}/{source.name}", source, False
     package = node_modules / PI_PACKAGE
     for part in _PI_PARTS:
         for source in _walk(package / part):

@@ -13,6 +13,7 @@ from pidispatch.runtime.erase import erase
 
 SESSION = "current.jsonl"  # an empty one is a fresh session
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
+_PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,127}")
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
 
 
@@ -110,13 +111,19 @@ def _plain(name: str) -> str:
     return name
 
 
+def _part(name: str) -> str:
+    if not _PART.fullmatch(name):
+        raise ValueError(f"not a name in the path of a file: {name!r}")
+    return name
+
+
 def _directory(path: Path, mode: int) -> None:
     path.mkdir()
     path.chmod(mode)  # whatever the umask says
 
 
 def _write(job: Path, name: str, content: bytes, *, mode: int = 0o444) -> None:
-    *parents, _ = parts = [_plain(part) for part in name.split("/")]
+    *parents, _ = parts = [_part(part) for part in name.split("/")]
     for depth in range(1, len(parents) + 1):
         parent = job.joinpath(*parts[:depth])
         if not parent.exists():

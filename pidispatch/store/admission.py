@@ -111,6 +111,7 @@ class PostgresAdmissions:
             "max_turns": ready.max_turns,
             "max_tokens": ready.max_tokens,
             "cost_cap": ready.cost_cap_micros,
+            "allowed_models": None if ready.allowed_models is None else list(ready.allowed_models),
             "mutex": ready.mutex,
             "project": ready.project,
             "facts": {**ready.facts, "answer": answer},

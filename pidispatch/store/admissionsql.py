@@ -24,7 +24,7 @@ SELECT r.id, r.public_id, r.epoch, p.folder, r.scope, r.provider, r.model, r.ima
        r.flow, r.attempt, coalesce(p.folder_given, p.folder), now(), r.one_shot,
        (SELECT w.public_id FROM one_shots o JOIN runs w ON w.id = o.run_id
          WHERE o.key = r.one_shot AND w.id <> r.id) AS spent_by, {HOLDS_BACK} AS breaker, r.replicas, r.kind, r.mutex,
-       r.cost_cap_micros, r.continues IS NOT NULL AS granted,
+       r.command, r.cost_cap_micros, r.continues IS NOT NULL AS granted, r.allowed_models, r.excluded_tools, p.skills_dir,
        set_config('synchronous_commit', 'off', true)
 FROM marked r JOIN run_payloads p ON p.run_id = r.id
 """).bindparams(bindparam("passed", type_=ARRAY(BigInteger)))  # noqa: S608 - fixed words
@@ -37,7 +37,7 @@ ADD_SCOPES = text("""
 INSERT INTO scopes (key, "limit") SELECT key, CASE WHEN key = :mutex THEN 1 END FROM unnest(:keys) AS asked (key)
 ORDER BY key ON CONFLICT (key) DO NOTHING
 """).bindparams(bindparam("keys", type_=ARRAY(Text)), bindparam("mutex", type_=Text))
-# Every lock and, when nothing stops the run, its admission; migration 0002 holds the text.
+# Every lock and, when nothing stops the run, its admission; migrations 0002 and 0014 hold the text.
 TAKE = text("SELECT * FROM admission_take(:asked)")
 BLOCKER = text(f"""
 SELECT id FROM runs WHERE :key IN (mutex, scope, 'project:' || project) AND state IN ({OCCUPYING_SQL})

@@ -15,7 +15,7 @@ MOST_TOLD = 100  # answers that are kept word for word; all are counted
 
 # The commit is that of the first attempt whose agent worked: no later one may vouch for what this run left.
 PARENT = text("""
-SELECT r.kind, r.public_id, r.chain_depth AS depth, p.folder, r.image,
+SELECT r.kind, r.public_id, r.chain_depth AS depth, p.folder, r.image, r.cost_cap_asked,
        (SELECT a.commit_before FROM run_attempts a WHERE a.run_id = r.id AND a.go_at IS NOT NULL
         ORDER BY a.attempt LIMIT 1) AS commit
 FROM runs r LEFT JOIN run_payloads p ON p.run_id = r.id WHERE r.id = :id
@@ -39,17 +39,18 @@ SELECT count(*) FILTER (WHERE t.charged OR NOT t.over) AS runs,
                          ELSE greatest(t.cap, s.known) END), 0)::bigint AS micros
 FROM tree t JOIN spent s ON s.id = t.id
 """)
+# What bounds the parent bounds its children, or an agent could ask for a run without bounds.
 ADD_CHILD = text("""
 INSERT INTO runs (public_id, kind, target, scope, mutex, pinned_host, trigger_type, flow, image, priority, parent_id,
-                  root_id, chain_depth)
+                  root_id, chain_depth, cost_cap_micros, cost_cap_asked, allowed_models, models_asked, excluded_tools)
 SELECT :public_id, kind, target, scope, mutex, pinned_host, 'chain', :flow, image, priority, id, coalesce(root_id, id),
-       chain_depth + 1
+       chain_depth + 1, cost_cap_asked, cost_cap_asked, models_asked, models_asked, excluded_tools
 FROM runs WHERE id = :id
 ON CONFLICT (public_id) DO NOTHING RETURNING id
 """)
 ADD_PAYLOAD = text("""
-INSERT INTO run_payloads (run_id, folder, folder_given, task, task_bytes, event)
-SELECT :run, folder, folder_given, :task, :task_bytes, :event FROM run_payloads WHERE run_id = :id
+INSERT INTO run_payloads (run_id, folder, folder_given, task, task_bytes, event, skills_dir)
+SELECT :run, folder, folder_given, :task, :task_bytes, :event, skills_dir FROM run_payloads WHERE run_id = :id
 """)
 TELL = text("UPDATE runs SET chain_refused = :refused, chain_answers = :answers WHERE id = :id").bindparams(
     bindparam("answers", type_=JSONB(none_as_null=True))

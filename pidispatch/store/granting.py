@@ -28,11 +28,11 @@ WHERE r.id = :id FOR NO KEY UPDATE OF r
 # Everything is as it was used; turns and tokens may be used anew, as much as before. The money is what was granted.
 ADD_RUN = text("""
 INSERT INTO runs (public_id, kind, target, scope, mutex, pinned_host, trigger_type, trigger_id, trigger_index, flow,
-                  command, provider, model, image, max_turns, max_tokens, cost_cap_micros, allowed_models, excluded_tools,
-                  egress_hosts, priority, parent_id, root_id, chain_depth, subject, continues)
+                  command, provider, model, image, max_turns, max_tokens, cost_cap_micros,
+                  allowed_models, models_asked, excluded_tools, egress_hosts, priority, parent_id, root_id, chain_depth, subject, continues)
 SELECT :public_id, kind, target, scope, mutex, pinned_host, trigger_type, trigger_id, trigger_index, flow,
-       command, provider, model, image, max_turns, max_tokens, :micros, allowed_models, excluded_tools,
-       egress_hosts, priority, parent_id, root_id, chain_depth, subject, id
+       command, provider, model, image, max_turns, max_tokens, :micros,
+       allowed_models, models_asked, excluded_tools, egress_hosts, priority, parent_id, root_id, chain_depth, subject, id
 FROM runs WHERE id = :id RETURNING id
 """)
 ADD_PAYLOAD = text("""

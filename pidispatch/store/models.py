@@ -204,6 +204,12 @@ class Run(Base):
     allowed_models: Mapped[list[str] | None] = mapped_column(
         ARRAY(Text), comment="provider/model it may call; from admission on, as in force; null is any"
     )
+    cost_cap_asked: Mapped[int | None] = mapped_column(
+        BigInteger, comment="Micro-dollars it was to spend at most; a requeue asks for the same"
+    )
+    models_asked: Mapped[list[str] | None] = mapped_column(
+        ARRAY(Text), comment="provider/model that it was to call alone; a requeue asks for the same"
+    )
     excluded_tools: Mapped[list[str] | None] = mapped_column(
         ARRAY(Text), comment="Tools of pi that it works without"
     )

@@ -36,8 +36,8 @@ SELECT asked.schedule, last.at FROM unnest(:schedules) AS asked (schedule), LATE
   ORDER BY s.planned_at DESC LIMIT 1) AS last
 """).bindparams(bindparam("schedules", type_=ARRAY(Text)))
 ADD_PAYLOAD = text("""
-INSERT INTO run_payloads (run_id, folder, folder_given, task, task_bytes, event)
-SELECT id, :folder, :folder_given, :task, :task_bytes, :event FROM runs WHERE public_id = :public_id
+INSERT INTO run_payloads (run_id, folder, folder_given, task, task_bytes, event, skills_dir)
+SELECT id, :folder, :folder_given, :task, :task_bytes, :event, CAST(:skills_dir AS bytea) FROM runs WHERE public_id = :public_id
 ON CONFLICT (run_id) DO NOTHING
 """)
 ADD_SLOT = text("""

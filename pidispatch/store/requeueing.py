@@ -22,21 +22,21 @@ FROM runs r LEFT JOIN run_payloads p ON p.run_id = r.id WHERE r.id = :id FOR NO 
 """)
 # Provider, model, image and turns are repeated as they were used; every limit is that in force when the copy starts.
 # It keeps its place in a chain: a repeat must not let an agent ask deeper. It is about the same, but another task in a
-# folder is another matter; and it spends no one-shot.
+# folder is another matter; and it spends no one-shot. What bounded it was asked for, and bounds the copy too.
 ADD_RUN = text("""
 INSERT INTO runs (public_id, kind, target, scope, mutex, pinned_host, trigger_type, trigger_id, trigger_index, flow,
                   command, provider, model, image, max_turns, priority, parent_id, root_id, chain_depth, subject, requeue_of,
-                  egress_hosts)
+                  cost_cap_micros, cost_cap_asked, allowed_models, models_asked, excluded_tools, egress_hosts)
 SELECT :public_id, kind, target, scope, mutex, pinned_host, trigger_type, trigger_id, trigger_index, flow,
        command, provider, model, image, max_turns, priority, parent_id, root_id, chain_depth,
        CASE WHEN kind <> 'local' OR NOT :other_task THEN subject END, id,
-       egress_hosts
+       cost_cap_asked, cost_cap_asked, models_asked, models_asked, excluded_tools, egress_hosts
 FROM runs WHERE id = :id
 ON CONFLICT (public_id) DO NOTHING RETURNING id
 """)
 ADD_PAYLOAD = text("""
-INSERT INTO run_payloads (run_id, folder, folder_given, task, task_bytes, title, body, event)
-SELECT :run, folder, folder_given, coalesce(:task, task), coalesce(:task_bytes, task_bytes), title, body, event
+INSERT INTO run_payloads (run_id, folder, folder_given, task, task_bytes, title, body, event, skills_dir)
+SELECT :run, folder, folder_given, coalesce(:task, task), coalesce(:task_bytes, task_bytes), title, body, event, skills_dir
 FROM run_payloads WHERE run_id = :id
 """).bindparams(bindparam("task", type_=LargeBinary))
 # A person asked for it: whoever runs the same by hand a moment later means another run, as after `run`.

@@ -46,7 +46,7 @@ ORDER BY (w.scope = '*'), w.scope, w.unit, array_position(ARRAY['day', 'week', '
 """)
 PAYLOAD = text("""
 SELECT folder, task_bytes, coalesce(length(task), 0) AS task_kept_bytes, coalesce(length(event), 0) AS event_bytes,
-       expires_at
+       expires_at, skills_dir
 FROM run_payloads WHERE run_id = :id
 """)
 CHAIN = text("""
@@ -63,6 +63,9 @@ SELECT r.session_resumed AS resumed, r.session_reason AS reason, octet_length(s.
        s.expires_at AS kept_until, ARRAY(SELECT c.public_id FROM runs c WHERE c.continues = r.id ORDER BY c.id)
 FROM runs r LEFT JOIN run_sessions s ON s.run_id = r.id AND s.expires_at > clock_timestamp() WHERE r.id = :id
 """)
+BOUNDS = text(
+    "SELECT cost_cap_micros, cost_cap_asked, allowed_models, excluded_tools FROM runs WHERE id = :id"
+)
 TELLING = text("SELECT admission, reported FROM runs WHERE id = :id")
 
 
@@ -151,6 +154,7 @@ class PayloadRecord:
     task_kept_bytes: int
     event_bytes: int
     expires_at: datetime | None
+    skills_dir: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +208,19 @@ class SessionRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class BoundsRecord:
+    """What the run must keep within, None where nothing does: micro-dollars, `provider/model`, tools of pi.
+
+    `cost_cap_micros` and `allowed_models` are as in force once it was admitted, as asked before.
+    """
+
+    cost_cap_micros: int | None
+    cost_cap_asked: int | None
+    allowed_models: Sequence[str] | None
+    excluded_tools: Sequence[str] | None
+
+
+@dataclass(frozen=True, slots=True)
 class RunDetail:
     """`admission` holds the facts of the last decision, `reported` what the box said of itself (never money)."""
 
@@ -220,6 +237,7 @@ class RunDetail:
     asked: Sequence[DeliveryRecord]
     session: SessionRecord
     egress: Sequence[EgressRecord]
+    bounds: BoundsRecord
 
 
 def run_detail(database: Database, run_id: int) -> RunDetail:
@@ -237,7 +255,7 @@ def run_detail(database: Database, run_id: int) -> RunDetail:
             usage=[UsageRecord(*row) for row in connection.execute(USAGE, asked)],
             adjustments=[AdjustmentRecord(*row) for row in connection.execute(ADJUSTMENTS, asked)],
             reservations=[ReservationRecord(*row) for row in connection.execute(RESERVATIONS, asked)],
-            payload=None if payload is None else _payload(*payload),
+            payload=None if payload is None else _payload(payload),
             admission=telling.admission,
             reported=telling.reported,
             chain=_chain(*chain),
@@ -247,6 +265,7 @@ def run_detail(database: Database, run_id: int) -> RunDetail:
                 stopped_at(run.outcome, run.reason, run.why), *connection.execute(SESSION, asked).one()
             ),
             egress=egress_of(connection, run_id),
+            bounds=BoundsRecord(*connection.execute(BOUNDS, asked).one()),
         )
 
 
@@ -256,5 +275,10 @@ def _chain(
     return ChainRecord(depth, parent, root, refused, answers_in(kept))
 
 
-def _payload(folder: bytes | None, *rest: Any) -> PayloadRecord:
-    return PayloadRecord(None if folder is None else folder.decode(errors="surrogateescape"), *rest)
+def _payload(row: Any) -> PayloadRecord:
+    values = row._asdict()
+    return PayloadRecord(**{**values, "folder": _path(row.folder), "skills_dir": _path(row.skills_dir)})
+
+
+def _path(path: bytes | None) -> str | None:
+    return None if path is None else path.decode(errors="surrogateescape")

@@ -16,7 +16,8 @@ UPDATE runs r SET state = 'preparing', epoch = r.epoch + 1, state_since = clock_
 FROM run_payloads p
 WHERE p.run_id = r.id AND r.id = :id AND r.epoch = :epoch AND r.state = 'admitted'
 RETURNING r.epoch, p.folder, p.task, p.task_bytes, p.event, r.target, r.flow, r.trigger_type, r.provider, r.model, r.image,
-          r.max_turns, r.max_tokens, r.continues
+          r.max_turns, r.max_tokens, r.command, r.cost_cap_micros, r.allowed_models, r.excluded_tools, p.skills_dir,
+          r.chain_depth, r.continues
 """)
 BOXED = text("""
 WITH moved AS (

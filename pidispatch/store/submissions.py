@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from sqlalchemy import Connection, text
+from sqlalchemy import BigInteger, Connection, Text, bindparam, text
+from sqlalchemy.dialects.postgresql import ARRAY
 
 from pidispatch.domain.run import NewRun, State
 from pidispatch.store.waits import add_wait
@@ -11,15 +12,21 @@ ADD_SCOPE = text('INSERT INTO scopes (key, "limit") VALUES (:key, :limit) ON CON
 ADD_RUN = text("""
 INSERT INTO runs (public_id, kind, target, scope, mutex, pinned_host, trigger_type, trigger_id, trigger_index, flow,
                   command, provider, model, image, max_turns, max_tokens, priority, state, cause, not_before,
-                  subject, one_shot, replica, replicas, egress_hosts)
+                  subject, one_shot, replica, replicas, cost_cap_micros, cost_cap_asked, allowed_models, models_asked,
+                  excluded_tools, egress_hosts)
 VALUES (:public_id, :kind, :target, :scope, :mutex, :pinned_host, :trigger_type, :trigger_id, :trigger_index, :flow,
         :command, :provider, :model, :image, :max_turns, :max_tokens, :priority, :state, :cause, :not_before,
-        :subject, :one_shot, :replica, :replicas, CAST(:egress_hosts AS text[]))
+        :subject, :one_shot, :replica, :replicas, :cost_cap_micros, :cost_cap_micros, :allowed_models, :allowed_models,
+        :excluded_tools, CAST(:egress_hosts AS text[]))
 ON CONFLICT (public_id) DO NOTHING RETURNING id
-""")
+""").bindparams(
+    bindparam("cost_cap_micros", type_=BigInteger),
+    bindparam("allowed_models", type_=ARRAY(Text)),
+    bindparam("excluded_tools", type_=ARRAY(Text)),
+)
 ADD_PAYLOAD = text("""
-INSERT INTO run_payloads (run_id, folder, folder_given, task, task_bytes, title, body, event)
-VALUES (:run, :folder, :folder_given, :task, :task_bytes, :title, :body, :event)
+INSERT INTO run_payloads (run_id, folder, folder_given, task, task_bytes, title, body, event, skills_dir)
+VALUES (:run, :folder, :folder_given, :task, :task_bytes, :title, :body, :event, :skills_dir)
 """)
 
 
@@ -64,6 +71,9 @@ def values_of(run: NewRun) -> dict[str, Any]:
         "subject": run.subject,
         "one_shot": run.one_shot,
         "egress_hosts": list(run.egress_hosts) or None,
+        "cost_cap_micros": run.cost_cap_micros,
+        "allowed_models": None if run.allowed_models is None else list(run.allowed_models),
+        "excluded_tools": None if run.excluded_tools is None else list(run.excluded_tools),
     }
 
 
@@ -77,4 +87,5 @@ def payload_of(run: NewRun) -> dict[str, Any]:
         "title": run.title,
         "body": run.body,
         "event": run.event,
+        "skills_dir": run.skills_dir,
     }

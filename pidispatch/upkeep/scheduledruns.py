@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pidispatch.domain.arrival import CLI, CRON, Arrival, Delivery
+from pidispatch.domain.bounds import bounds_of, path_bytes
 from pidispatch.domain.catchup import Slot, SlotState
 from pidispatch.domain.identity import folder_mutex, folder_scope, scheduled_run_id, trigger_name
 from pidispatch.domain.run import NewRun
@@ -19,11 +20,7 @@ from pidispatch.ports import LocalFolder, OpenFolder, Unrunnable
 MOST_TURNS = 2**31 - 1  # what the column holds
 # What bounds a run or its spending and is not enforced yet: such an entry starts nothing, rather than without its bound.
 BOUNDS_NOT_ENFORCED_YET = {
-    "models": "models",
-    "max_cost_micros": "maxCostUsd",
-    "exclude_tools": "excludeTools",
     "secrets": "secrets",
-    "skills_dir": "skillsDir",
     "github": "github",
     "portfolio": "portfolio",
 }
@@ -82,7 +79,7 @@ class ScheduledRuns:
         run = NewRun(
             public_id=delivery.delivery_id,
             folder=folder.path.encode(errors="surrogateescape"),
-            folder_given=_bytes(work.folder),
+            folder_given=path_bytes(work.folder or ""),
             task=cut_task(task),
             task_bytes=len(task),
             event=json.dumps(event(folder.basename), ensure_ascii=True).encode(),
@@ -103,13 +100,14 @@ class ScheduledRuns:
             cause=cause,
             not_before=not_before,
             egress_hosts=work.egress,
+            **bounds_of(work),
         )
         subject = folder_subject(run.scope, work.lane, task)
         return Arrival(delivery, subject, run, beside)
 
     def _folder(self, work: Work) -> LocalFolder | Unrunnable:
         try:
-            return self._open_folder(_bytes(work.folder))
+            return self._open_folder(path_bytes(work.folder or ""))
         except FolderRefused as error:
             return Unrunnable(error.reason)
 
@@ -147,14 +145,6 @@ def _event(
 
 def _iso(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def _bytes(folder: str | None) -> bytes:
-    """The name of the folder; one that no folder can have becomes one that is not there."""
-    try:
-        return (folder or "").encode(errors="surrogateescape")
-    except UnicodeEncodeError:
-        return b""
 
 
 def _storable(word: str | None) -> bool:

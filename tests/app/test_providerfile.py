@@ -14,7 +14,9 @@ from pidispatch.errors import ConfigurationRefused
 @pytest.fixture
 def settings(tmp_path):
     def make(**environ):
-        return load(environ, None, place=Place(1000, str(tmp_path), "here"))
+        return load(
+            {"PIDISPATCH_RUN_DIR": "/run/short", **environ}, None, place=Place(1000, str(tmp_path), "here")
+        )
 
     return make
 

@@ -48,6 +48,17 @@ def test_a_pattern_that_is_never_due_refuses_the_file_with_its_place(file):
     )
 
 
+def test_an_entry_that_would_let_its_runs_spend_more_than_is_configured_refuses_the_file(file):
+    entries = json.loads(content("0 0 * * *"))
+    entries["triggers"][0]["run"]["maxCostUsd"] = "2.50"
+    file.write_text(json.dumps(entries))
+    StandingTriggers(file).load()
+    StandingTriggers(file, max_cost_micros=2_500_000).load()
+
+    with pytest.raises(ConfigurationRefused, match=r"run\.maxCostUsd must not be above PI_MAX_COST_USD"):
+        StandingTriggers(file, max_cost_micros=2_499_999).load()
+
+
 def test_a_bad_edit_keeps_the_last_good_set_and_says_so(file):
     file.write_text(content("0 0 * * *"))
     standing = StandingTriggers(file)

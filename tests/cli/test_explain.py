@@ -46,18 +46,19 @@ def test_an_admitted_run_shows_every_gate_and_its_numbers(pidispatch, database, 
         "slot",
         "lateness",
     ]
-    assert [list(line) for line in found["gates"]] == [GATE] * 10
+    assert [list(line) for line in found["gates"]] == [GATE] * 11
     assert set(verdicts(found).values()) == {"passed"}
     assert (found["answer"]["kind"], found["waits_for"]) == ("admitted", None)
     lines = said.splitlines()
     assert lines[0] == f"{name_of(database, run_id)}: running"
     assert lines[1].startswith("last looked at 2")
     assert [line.split()[0] for line in lines[4:] if line] == [
-        "settings", "image", "provider", "folder", "pause-windows", "run-cap", "pause", "slots", "host-capacity",
+        "settings", "image", "models", "provider", "folder", "pause-windows", "run-cap", "pause", "slots", "host-capacity",
         "runs", "attempt",
     ]  # fmt: skip
     for words in (
         "sha256:1",
+        "models         passed   any model\n",
         "openai-completions, a key",
         "owned by user 1000",
         "0 in folder:/repos/x, 0 of 1 in inode:h1:1:",
@@ -92,7 +93,7 @@ def test_a_refused_run_shows_the_gate_that_stopped_it(pidispatch, database, site
     found = pidispatch("explain", str(run_id), "--json").document
     said = pidispatch("explain", str(run_id)).out
 
-    assert list(verdicts(found).values()) == ["passed", "stopped here", *["not reached"] * 8]
+    assert list(verdicts(found).values()) == ["passed", "stopped here", *["not reached"] * 9]
     assert "image          stopped here  job-image-missing" in said
     assert "policy: job-image-missing" in said.splitlines()[-1]
 
@@ -131,7 +132,7 @@ def test_a_run_that_nobody_looked_at_says_what_it_waits_for(pidispatch, database
     run_id = a_run(database, folder="/repos/x")
     said = pidispatch("explain", str(run_id)).out
     assert "nobody has looked at it yet\nwaits for a worker on h1: start `pidispatch up`" in said
-    assert said.count("not reached") == 10
+    assert said.count("not reached") == 11
 
     a_host(database, capacity=1)
     assert "waits for its turn, nothing holds it back; place 1" in pidispatch("explain", str(run_id)).out

@@ -12,6 +12,7 @@ from pidispatch.ports import FolderState
 from tests.cli.conftest import HEAD, SOMEBODY
 from tests.cli.lives import FAILED, begin, end
 from tests.store.builders import a_host, row, value
+from tests.support.minutes import early_in_a_minute
 
 KEPT = "SELECT r.*, p.* FROM runs r JOIN run_payloads p ON p.run_id = r.id"
 
@@ -54,6 +55,45 @@ def test_a_request_becomes_a_queued_run(run, gitbox, folder, database):
         f"{kept['public_id']} is queued for local:{folder.name}\n"
         "no worker is running: start `pidispatch up` or `pidispatch worker`\n"
     )
+
+
+def test_what_bounds_the_run_is_in_its_row(run, database):
+    assert run("--task", "do it", "--max-cost", "0.50", "--exclude-tools", "bash,write").code == 0
+
+    kept = row(database, KEPT)
+    assert (kept["cost_cap_micros"], kept["cost_cap_asked"]) == (500_000, 500_000)
+    assert kept["excluded_tools"] == ["bash", "write"]
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--max-cost", "0"),
+        ("--max-cost", "1e2"),
+        ("--max-cost", "$1"),
+        ("--max-cost", "1.0000001"),
+        ("--exclude-tools", ""),
+        ("--exclude-tools", "Bash"),
+        ("--exclude-tools", "bash, write"),
+        ("--exclude-tools", "bash,bash"),
+        ("--exclude-tools", "nosuch"),
+    ],
+)
+def test_a_bound_that_means_nothing_is_refused(run, database, option, value):
+    said = run("--task", "do it", option, value)
+
+    assert said.code == 2
+    assert option in unboxed(said.err)
+    assert row(database, "SELECT count(*) AS runs FROM runs") == {"runs": 0}
+
+
+def test_a_request_with_other_bounds_is_another_request(run, database):
+    early_in_a_minute()
+    for bounds in ((), ("--max-cost", "1"), ("--max-cost", "2"), ("--exclude-tools", "bash")):
+        assert " is queued for " in run("--task", "do it", *bounds).out
+        assert "nothing new is queued" in run("--task", "do it", *bounds).out
+
+    assert value(database, "SELECT count(*) FROM runs") == 4
 
 
 def test_a_program_gets_one_document_with_keys_that_stay(run, database):

@@ -159,12 +159,12 @@ def test_what_is_no_schedule_is_refused(fire, name, words):
 
 
 def test_an_entry_that_starts_nothing_is_refused_by_its_field(fire, write):
-    path = write(maxCostUsd="2.50", excludeTools=["bash"])
+    path = write(secrets={"TOKEN": "op://vault/item"}, github=True)
 
     said = fire()
 
     assert said.code == 1
-    assert f'{path}:1: triggers[0] (id "nightly"): run.maxCostUsd, run.excludeTools ' in said.err
+    assert f'{path}:1: triggers[0] (id "nightly"): run.secrets, run.github ' in said.err
     assert "not enforced yet" in said.err
 
 

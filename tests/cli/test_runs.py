@@ -34,7 +34,8 @@ USAGE = [
 ]  # fmt: skip
 RESERVATION = ["scope", "unit", "period", "starts_on", "state", "held", "settled", "used"]
 CHAIN = ["depth", "parent", "root", "refused", "answers"]
-PAYLOAD = ["folder", "task_bytes", "task_kept_bytes", "event_bytes", "expires_at"]
+BOUNDS = ["cost_cap_micros", "cost_cap_asked", "allowed_models", "excluded_tools"]
+PAYLOAD = ["folder", "task_bytes", "task_kept_bytes", "event_bytes", "expires_at", "skills_dir"]
 
 
 def name_of(database, run_id):
@@ -113,7 +114,7 @@ def test_a_shown_run_has_keys_that_stay(pidispatch, database):
 
     keys = [
         "run", "attempts", "usage", "adjustments", "reservations", "payload", "admission", "reported", "chain", "wait", "asked", "session",
-        "egress",
+        "egress", "bounds",
     ]  # fmt: skip
     assert list(shown) == keys
     parts = (
@@ -123,11 +124,29 @@ def test_a_shown_run_has_keys_that_stay(pidispatch, database):
         shown["reservations"][0],
         shown["payload"],
         shown["chain"],
+        shown["bounds"],
     )
-    assert [list(part) for part in parts] == [RECORD, ATTEMPT, USAGE, RESERVATION, PAYLOAD, CHAIN]
+    assert [list(part) for part in parts] == [RECORD, ATTEMPT, USAGE, RESERVATION, PAYLOAD, CHAIN, BOUNDS]
     assert shown["usage"][0]["tokens_in"] == 100
     assert shown["reservations"][0]["state"] == "settled"
     assert shown["payload"]["folder"] == "/repos/done"
+
+
+def test_what_bounds_a_run_is_shown(pidispatch, database):
+    bounds = {"cost_cap_micros": 500_000, "allowed_models": ("a/b", "c/d"), "excluded_tools": ("bash",)}
+    run_id = a_run(database, skills_dir=b"/srv/skills", **bounds)
+    with database.transaction() as connection:
+        connection.exec_driver_sql("UPDATE runs SET cost_cap_micros = 250000")
+
+    said = " ".join(pidispatch("show", str(run_id)).out.split())
+
+    for words in (
+        "models a/b, c/d",
+        "without tools bash",
+        "skills from /srv/skills",
+        "may spend $0.25 ($0.50 was asked for)",
+    ):
+        assert words in said
 
 
 def test_a_running_run_shows_what_it_has_used_so_far(pidispatch, database):

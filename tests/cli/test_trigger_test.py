@@ -36,7 +36,7 @@ ENTRIES = [
     {
         "id": "close",
         "on": {"type": "issue", "action": ["closed"], "number": 12, "once": True},
-        "run": {"kind": "github", "command": "follow up", "maxCostUsd": "2"},
+        "run": {"kind": "github", "command": "follow up", "secrets": {"TOKEN": "op://x/y"}},
     },
     {
         "id": "used",
@@ -221,7 +221,7 @@ def test_a_one_shot_says_whether_it_is_used_up(ask, database):
 
     assert "one-shot close: not used up; this run would use it up" in before
     assert "does /follow up" in before
-    assert "not enforced yet run.maxCostUsd" in before
+    assert "not enforced yet run.secrets" in before
     (line,) = [line for line in lines_of(ask(CLOSED)) if line.startswith("one-shot")]
     assert line.startswith(f"one-shot close: used up by {run} at 2")
     assert line.endswith("so the run is refused (once-already-spent)")
@@ -271,7 +271,7 @@ def test_a_program_gets_keys_that_stay(ask):
         "reason": None, "in_words": None,
     }  # fmt: skip
     assert found["would_start"] == {
-        "id": "close", "kind": "github", "flow": None, "command": "follow up", "not_enforced": ["maxCostUsd"],
+        "id": "close", "kind": "github", "flow": None, "command": "follow up", "not_enforced": ["secrets"],
         "target": "acme/web#12",
         "subject": {"key": found["would_start"]["subject"]["key"], "scope": "github:acme/web", "item": "#12",
                     "lane": "closed:cmd:follow up"},

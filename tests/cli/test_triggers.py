@@ -194,12 +194,21 @@ def test_a_silent_host_and_a_missing_folder_are_said(pidispatch, file, database)
 
 
 def test_an_entry_that_starts_nothing_says_why(pidispatch, file):
-    file.write(NIGHTLY | {"run": NIGHTLY["run"] | {"maxCostUsd": "2.50"}})
+    file.write(NIGHTLY | {"run": NIGHTLY["run"] | {"github": True}})
     file.sync()
 
-    words = "nothing, since run.maxCostUsd is not enforced yet; else flow tidy in /repos/nightly"
+    words = "nothing, since run.github is not enforced yet; else flow tidy in /repos/nightly"
     assert words in pidispatch("triggers").out
     assert words in pidispatch("triggers", "show", "nightly").out
+
+
+@pytest.mark.parametrize("packages", [True, False])
+def test_packages_promise_nothing(pidispatch, file, packages):
+    file.write(NIGHTLY | {"run": NIGHTLY["run"] | {"packages": packages}})
+
+    said = " ".join(pidispatch("triggers", "show", "nightly").out.split())
+
+    assert f"run.packages {str(packages).lower()} (this version stages no packages" in said
 
 
 def test_the_last_slot_and_its_run_are_in_the_list(pidispatch, file):

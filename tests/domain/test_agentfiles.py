@@ -44,7 +44,7 @@ def test_the_operators_figures_stand_before_any_other():
 
 
 def test_pi_waits_longer_than_the_gateway_may_hold_a_call():
-    settings = json.loads(agent_files("a", "b", "openai-completions", False)["settings.json"])
+    settings = json.loads(agent_files("a", "b", "openai-completions", known_to_pi=False)["settings.json"])
 
     longest = proxy.HOLD_SECONDS + pressure.HOLD_SECONDS + upstream.READ_SECONDS
     assert settings["httpIdleTimeoutMs"] > longest * 1000

@@ -18,6 +18,7 @@ from pidispatch.domain.explain import (
 NOW = datetime(2026, 11, 29, 12, tzinfo=UTC)
 PARTS = {
     "image": "sha256:1",
+    "models": {"models": None, "cost_cap": None},
     "provider": {"api": "openai-completions", "key": True},
     "folder": {"owner": 1000},
     "pause-windows": None,
@@ -50,16 +51,23 @@ LOOKS = {
     "a word of the files that is new": ({"gates": {"settings": "limits-invalid"}}, refused("limits-invalid")),
     "an engine that is away": ({"gates": {}}, answer("deferred", cause="docker-unreachable")),
     "a missing image": ({"gates": {"image": None}}, refused("job-image-missing")),
-    "a gateway that is away": ({"gates": parts("image")}, answer("deferred", cause="gateway-unreachable")),
+    "a model that is not allowed": ({"gates": parts("image", "models")}, refused("model-not-allowed")),
+    "a gateway that is away": (
+        {"gates": parts("image", "models")},
+        answer("deferred", cause="gateway-unreachable"),
+    ),
     "a provider that is busy": (
-        {"gates": parts("image", "provider")},
+        {"gates": parts("image", "models", "provider")},
         answer("deferred", cause="provider-busy"),
     ),
     "a provider without a key": (
-        {"gates": parts("image", "provider")},
+        {"gates": parts("image", "models", "provider")},
         refused("provider-unconfigured", "no-credential"),
     ),
-    "a folder that is gone": ({"gates": parts("image", "provider")}, refused("local-folder-missing")),
+    "a folder that is gone": (
+        {"gates": parts("image", "models", "provider")},
+        refused("local-folder-missing"),
+    ),
     "a pause window": ({"gates": PARTS}, answer("deferred", cause="pause-window")),
     "dollars without a cap on the run": (
         {"gates": PARTS},
@@ -73,6 +81,7 @@ STOPPED_AT = {
     "a word of the files that is new": "settings",
     "an engine that is away": "image",
     "a missing image": "image",
+    "a model that is not allowed": "models",
     "a gateway that is away": "provider",
     "a provider that is busy": "provider",
     "a provider without a key": "provider",
@@ -102,6 +111,13 @@ def test_the_gates_before_are_passed_and_those_after_are_not_reached(look):
     )
 
 
+def test_facts_of_an_earlier_version_show_no_gate_for_models():
+    lines = gate_lines({"gates": parts("image", "provider"), "answer": refused("local-folder-missing")})
+
+    assert [line.gate for line in lines[:4]] == ["settings", "image", "provider", "folder"]
+    assert lines[3].verdict is Verdict.STOPPED
+
+
 def test_an_admitted_run_passed_every_gate_with_its_numbers():
     windows = [window(3, scope="folder:a"), window(7)]
 
@@ -119,7 +135,7 @@ def test_a_refusal_by_a_cap_shows_every_window_and_which_were_full():
 
     lines = gate_lines({**INSIDE, "windows": windows, "answer": refused("over-budget", "day-cap")})
 
-    assert [line.verdict for line in lines[:-3]] == [Verdict.PASSED] * 9
+    assert [line.verdict for line in lines[:-3]] == [Verdict.PASSED] * 10
     assert [(line.verdict, line.why) for line in lines[-3:]] == [
         (Verdict.PASSED, None),
         (Verdict.STOPPED, "over-budget day-cap"),

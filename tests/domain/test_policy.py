@@ -97,6 +97,47 @@ def test_windows_are_locked_narrow_first_and_the_global_rows_last():
     assert list(policy.caps_for(IN_PROJECT)) == sorted(policy.caps_for(IN_PROJECT), key=lock_order)
 
 
+@pytest.mark.parametrize(
+    ("deployment", "asked", "in_force"),
+    [(None, None, None), (5, None, 5), (None, 3, 3), (5, 3, 3), (3, 5, 3)],
+)
+def test_of_two_caps_of_a_run_the_smaller_is_in_force_and_reserved(deployment, asked, in_force):
+    policy = replace(PLAIN, daily_micros=100, max_cost_micros=deployment)
+
+    narrowed = policy.narrowed(cost_cap=asked, models=None)
+
+    assert narrowed.max_cost_micros == in_force
+    assert narrowed.lacks_run_cap(FOLDER) is (in_force is None)
+    assert caps_of(narrowed)["*", "micros", "day"] == (100, in_force or 0)
+
+
+@pytest.mark.parametrize(
+    ("deployment", "asked", "in_force"),
+    [
+        (None, None, None),
+        (("p/m",), None, ("p/m",)),
+        (("p/m",), ["p/other"], ("p/other",)),
+        (None, ["p/m"], ("p/m",)),
+    ],
+)
+def test_a_runs_own_list_of_models_is_in_place_of_the_deployments(deployment, asked, in_force):
+    narrowed = replace(PLAIN, allowed_models=deployment).narrowed(cost_cap=None, models=asked)
+
+    assert narrowed.allowed_models == in_force
+    assert narrowed.allows("p", "m") is (in_force is None or "p/m" in in_force)
+    assert narrowed.allows("P", "m") is (in_force is None)
+
+
+def test_a_run_counts_in_the_rows_of_the_models_that_it_may_call():
+    rows = {"model:p/m": ScopeCaps(day_micros=9), "model:P/Other": ScopeCaps(day_micros=9)}
+    policy = replace(PLAIN, max_cost_micros=1, by_scope=rows)
+
+    told = policy.narrowed(cost_cap=None, models=["p/other", "q/x"])
+
+    assert {cap.scope for cap in policy.caps_for(FOLDER)} == {"*", "model:p/m", "model:P/Other"}
+    assert {cap.scope for cap in told.caps_for(FOLDER)} == {"*", "model:P/Other"}
+
+
 class Until:
     def __init__(self, **ends):
         self.ends = ends

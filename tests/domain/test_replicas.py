@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from pidispatch.domain.replicas import image_can, replica_subject, replicas_of
+from pidispatch.domain.replicas import replica_subject, replicas_of
 from pidispatch.domain.run import NewRun
 
 RUN = NewRun(
@@ -56,18 +56,3 @@ def test_each_replica_is_a_subject_of_its_own():
         "acme/web#7:tidy:r1",
         "acme/web#7:tidy:r2",
     ]
-
-
-@pytest.mark.parametrize(
-    ("labels", "can"),
-    [
-        ({}, False),
-        ({"dev.pi-dispatch.capabilities": ""}, False),
-        ({"dev.pi-dispatch.capabilities": "report,replicas"}, True),
-        ({"dev.pi-dispatch.capabilities": "report, replicas"}, True),
-        ({"dev.pi-dispatch.capabilities": "no-replicas,replicas2"}, False),
-        ({"another": "replicas"}, False),
-    ],
-)
-def test_an_image_says_what_it_can(labels, can):
-    assert image_can(labels) is can

@@ -49,6 +49,9 @@ def paid() -> Iterator[Installation]:
             "PI_MAX_COST_USD": "0.50",
             "PI_DAILY_COST_USD": "100",
             "PI_MAX_TURNS": "200",
+            "PI_ALLOWED_MODELS": ",".join(
+                ["anthropic/happy", "scripted/toolfail", *(f"scripted/{model}" for model in MODELS)]
+            ),
         }
         made.start()
         yield made
@@ -132,10 +135,9 @@ def test_a_model_without_a_price_is_refused_before_the_run(paid):
 
 
 def test_a_model_that_is_not_allowed_is_refused_in_flight(paid):
-    paid_models = "scripted/curl-other,scripted/happy"
     folder = paid.repository("other-model")
 
-    answer = paid.run(folder, "--models", paid_models, model="curl-other")
+    answer = paid.run(folder, model="curl-other")
 
     assert {asked.model for asked in paid.provider.asked if folder.name in json.dumps(asked.body)} == {
         "curl-other"

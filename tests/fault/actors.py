@@ -2,7 +2,7 @@
 
 import os
 
-from pidispatch.admit import AdmissionGate
+from pidispatch.admit.gate import AdmissionGate
 from pidispatch.execute.finish import Finisher
 from pidispatch.gateway.client import ControlDoors
 from pidispatch.runtime.docker import DockerBoxes

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import text
 
-from pidispatch.admit import AdmissionGate
+from pidispatch.admit.checks import Checks
+from pidispatch.admit.gate import AdmissionGate
 from pidispatch.app.marks import mark_keeper, mark_reader
 from pidispatch.app.standing import StandingTriggers
 from pidispatch.domain.outbox import Letter
@@ -155,6 +156,24 @@ class FakeGitBox:
         return {flow: content for flow, content in self.skills_at.get(commit, {}).items() if flow in flows}
 
 
+@dataclass
+class FakeSkills:
+    """`given` by the directory; one that holds an error is there and cannot be read."""
+
+    given: dict[bytes, dict[str, bytes] | Exception] = field(default_factory=dict)
+
+    def check(self, path):
+        if path not in self.given:
+            raise FolderRefused("skills-dir-missing", "refused by the test")
+
+    def read(self, path):
+        self.check(path)
+        found = self.given[path]
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+
 class Site:
     """One host: `admit()`, `start(claim)`, `finish(run)`, `look()`, and everything they touched."""
 
@@ -172,12 +191,13 @@ class Site:
         self.database, self.installation = database, installation
         self.hosts = PostgresHosts(database, host=HOST)
         self.hosts.register(worker=WORKER, pid=1, version="0", capacity=capacity, engine_id="ENGINE")
-        self.boxes, self.images, self.doors = boxes or FakeBoxes(), FakeImages(), FakeDoors()
+        self.boxes, self.images, self.doors = boxes or FakeBoxes([IMAGE]), FakeImages(), FakeDoors()
         self.notes = notes or FakeNotes()
         self.files, self.bell = files or FakeFiles(), FakeBell()
         self.runs, self.endings = PostgresRuns(database), PostgresEndings(database)
         self.tickets, self.ledger = PostgresTickets(database, timeout=60), PostgresCallLedger(database)
         self.refused_folders: dict[bytes, str] = {}
+        self.skills = FakeSkills()
         self.policy: Policy | Refused = Policy(
             provider="scripted",
             model="happy",
@@ -195,15 +215,20 @@ class Site:
         cleanup = Cleanup(boxes=self.boxes, doors=self.doors, files=self.files, bell=self.bell)
         self.breakers = BreakerKeeper(some_breakers(database))
         self.gate = AdmissionGate(
-            host=HOST,
             admissions=PostgresAdmissions(database, host=HOST, worker=WORKER),
-            images=self.images,
-            doors=self.doors,
-            open_folder=self.open_folder,
             policies=self,
+            images=self.images,
             notes=self.notes,
-            held_back=self.breakers.held_back,
-            mark=mark_reader(self.triggers),
+            checks=Checks(
+                host=HOST,
+                images=self.images,
+                doors=self.doors,
+                open_folder=self.open_folder,
+                notes=self.notes,
+                held_back=self.breakers.held_back,
+                check_skills=self.skills.check,
+                mark=mark_reader(self.triggers),
+            ),
         )
         self.left = dict[str, bytes | NotKept]()
         sessions = SessionKeeper(
@@ -222,8 +247,9 @@ class Site:
             open_folder=self.open_folder,
             head_commit=lambda _: self.head,
             sessions=sessions,
+            read_skills=self.skills.read,
             cleanup=cleanup,
-            limits=BoxLimits(1 << 30, 1.0, 60),
+            limits=BoxLimits(1 << 30, 1.0, 60, chain_depth=1, chain_requests=2),
             hands=self.hands,
         )
         self.chains = self.collector(ChainLimits(depth=1))

@@ -228,3 +228,15 @@ def test_a_cap_of_dollars_without_a_cap_of_the_run_lets_nothing_pass(site, datab
     claim = finished(site, a_letter())
 
     assert answers(site, claim) == ["chain-spend-cap no-run-cap"]
+
+
+def test_a_cap_that_the_parent_was_asked_to_keep_counts_for_its_children(site, database):
+    a_run(database, cost_cap_micros=600_000)
+    site.chains._limits = ChainLimits(depth=1, tree_micros=1_100_000)
+
+    claim = finished(site, a_letter(), a_letter("2", task="another"))
+
+    first, second = answers(site, claim)
+    assert [first] == children(database)
+    assert second == "chain-spend-cap"
+    assert value(database, "SELECT cost_cap_asked FROM runs WHERE public_id = :id", id=first) == 600_000

@@ -33,7 +33,7 @@ def test_a_started_run_has_a_box_with_its_labels_its_mounts_and_no_secret(site):
     assert set(spec.env) == {
         "PI_PROVIDER", "PI_MODEL", "PI_MAX_TURNS", "PI_JOB_ID", "PI_OFFLINE", "PI_TELEMETRY",
         "PI_SKIP_VERSION_CHECK", "PI_CODING_AGENT_DIR", "PI_DISPATCH_ATTEMPT", "PI_DISPATCH_GATE",
-        "PI_DISPATCH_DEADLINE", "HOME", "PI_SESSION_FILE",
+        "PI_DISPATCH_DEADLINE", "PI_DISPATCH_CHAINS", "HOME", "PI_SESSION_FILE",
     }  # fmt: skip
     files = site.files.kept[spec.name]
     assert files["prompt.md"] == "do ß\0 it".encode()

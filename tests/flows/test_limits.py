@@ -266,7 +266,7 @@ def test_every_gate_leaves_what_it_saw_for_an_admitted_run_too(site):
 
     facts = value(site.database, "SELECT admission FROM runs WHERE id = :id", id=run_id)
 
-    assert set(facts["gates"]) == {"image", "provider", "folder", "pause-windows"}
+    assert set(facts["gates"]) == {"image", "models", "provider", "folder", "pause-windows"}
     assert facts["windows"] == [
         {
             "scope": "*", "unit": "runs", "period": "day", "used": 1, "cap": 25, "amount": 1, "state": "ok",

@@ -67,7 +67,7 @@ def test_a_mark_in_the_file_refuses_every_run_but_the_one_it_names(site, mark, r
     if mark is not None and mark.job_id == "ME":
         mark = Disarmed(mark.at, me)
     file = Triggers((Trigger(0, 1, ENTRY.on, ENTRY.work, id="once", disarmed=mark),))
-    site.gate._mark = lambda key, run: marked_by_another(file, key, run)
+    site.gate._checks._mark = lambda key, run: marked_by_another(file, key, run)
 
     claim = site.gate.admit()
 

@@ -28,7 +28,7 @@ def main():
     site.boxes.inspect = lambda _: ended
     match step:
         case "folder":
-            site.gate._open_folder = die
+            site.gate._checks._open_folder = die
         case "transaction":
             site.gate._admissions.admit = die
         case "gateway":

@@ -100,7 +100,7 @@ def test_no_member_of_the_body_says_which_run_pays(house):
 def test_no_path_leads_to_another_door_or_past_this_one(house, scripted, target):
     answer = say(house, request(target))
 
-    assert answer.startswith((b"HTTP/1.1 404 ", b"HTTP/1.1 400 "))
+    assert answer.startswith((b"HTTP/1.1 404 ", b"HTTP/1.1 400 ", b"HTTP/1.1 403 "))
     assert not house.ledger.calls
     assert not scripted.asked
 

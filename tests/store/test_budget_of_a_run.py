@@ -1,25 +1,19 @@
 """What a run has used of its caps, and which part of it calls under way only hold."""
 
-from sqlalchemy import text
-
 from pidispatch.ports import CallEnd
 from pidispatch.store.calls import PostgresCallLedger
-from tests.cli.lives import begin, call
+from tests.cli.lives import begin
 from tests.store.builders import a_run
-from tests.support.calls import opened
+from tests.support.calls import cost, opened, worst
 
 
 def test_what_is_held_is_told_apart_from_what_has_settled(database):
     a_run(database)
     claim = begin(database)
     ledger = PostgresCallLedger(database)
-    call(database, claim, tokens_in=100, tokens_out=10)
-    opened(ledger, claim.run_id, 1, provider="p", model="m", api="a")
-    with database.transaction() as connection:
-        connection.execute(text("UPDATE provider_calls SET cost_micros = 500 WHERE state = 'settled'"))
-        connection.execute(
-            text("UPDATE provider_calls SET held_micros = 9000, held_tokens = 4000 WHERE state = 'held'")
-        )
+    settled = opened(ledger, claim.run_id)
+    ledger.settle_call(settled, CallEnd(200, "stop", tokens_in=100, tokens_out=10), cost(500))
+    ledger.open_call(claim.run_id, 1, provider="p", model="m", api="a", worst=worst(9000, 4000))
 
     budget = ledger.budget(claim.run_id)
 

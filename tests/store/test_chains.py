@@ -118,6 +118,29 @@ def test_a_child_is_queued_with_what_it_inherits_and_nothing_else(database):
     }
 
 
+def test_a_child_keeps_within_what_bounded_its_parent(database):
+    bounds = {"cost_cap_micros": 9, "allowed_models": ("a/b",), "excluded_tools": ("bash",)}
+    claim = a_working_run(database, skills_dir=b"/srv/skills", **bounds)
+    child = child_of(claim)
+
+    assert end(database, claim, child)
+
+    made = row(
+        database,
+        "SELECT r.cost_cap_micros, r.cost_cap_asked, r.allowed_models, r.excluded_tools, p.skills_dir"
+        " FROM runs r JOIN run_payloads p ON p.run_id = r.id WHERE r.public_id = :id",
+        id=child.public_id,
+    )
+    assert made == {
+        "cost_cap_micros": 9,
+        "cost_cap_asked": 9,
+        "allowed_models": ["a/b"],
+        "excluded_tools": ["bash"],
+        "skills_dir": b"/srv/skills",
+    }
+    assert PostgresChains(database).parent(claim.run_id).cost_cap_micros == 9
+
+
 def test_a_grandchild_knows_its_first_run_and_its_depth(database):
     first = a_working_run(database)
     end(database, first, child_of(first))

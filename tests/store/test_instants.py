@@ -195,9 +195,9 @@ def test_every_instant_that_leads_to_no_run_leaves_its_delivery_too(database, sc
     )
     planned(schedules, known, MONDAY + 2 * DAY)
     synced(
-        schedules, MONDAY + 3 * DAY, an_entry(models=("m",))
+        schedules, MONDAY + 3 * DAY, an_entry(github=True)
     )  # the other is gone, with an instant not planned
-    planned(schedules, standing(an_entry(models=("m",))), MONDAY + 3 * DAY)
+    planned(schedules, standing(an_entry(github=True)), MONDAY + 3 * DAY)
 
     found = [each[:3] for each in told(database)]
     assert sorted(found, key=str) == [

@@ -19,6 +19,11 @@ SAME = (
     " r.priority, p.folder, p.folder_given, p.event FROM runs r JOIN run_payloads p ON p.run_id = r.id WHERE r.public_id = :id"
 )
 
+BOUNDS = (
+    "SELECT r.cost_cap_micros, r.cost_cap_asked, r.allowed_models, r.models_asked, r.excluded_tools, p.skills_dir"
+    " FROM runs r JOIN run_payloads p ON p.run_id = r.id WHERE r.public_id = :id"
+)
+
 
 def requeue(database, run_id, task=None):
     return requeueing.requeue(database, run_id, actor="ada@h1", task=task)
@@ -65,6 +70,27 @@ def test_a_copy_is_queued_and_says_what_it_repeats(database):
     }
     written = row(database, "SELECT actor, action, subject, detail FROM audit_log WHERE action = 'requeue'")
     assert (written["actor"], written["subject"]) == ("ada@h1", public_id(database, run_id))
+
+
+def test_a_copy_asks_for_the_bounds_that_were_asked_for_and_not_for_those_that_were_in_force(database):
+    a_host(database)
+    asked = {"cost_cap_micros": 9, "allowed_models": ("scripted/happy",), "excluded_tools": ("bash",)}
+    claim = an_admitted_run(database, skills_dir=b"/srv/skills", **asked)
+    in_force = "UPDATE runs SET state = 'ended', outcome = 'failed', reason = 'infra', ended_at = now(), cost_cap_micros = 2"
+    with database.transaction() as connection:
+        connection.exec_driver_sql(f"{in_force}, allowed_models = ARRAY['x/y']")
+        connection.exec_driver_sql("UPDATE run_payloads SET expires_at = now() + interval '1 day'")
+
+    made = requeue(database, claim.run_id)
+
+    assert row(database, BOUNDS, id=made.public_id) == {
+        "cost_cap_micros": 9,
+        "cost_cap_asked": 9,
+        "allowed_models": ["scripted/happy"],
+        "models_asked": ["scripted/happy"],
+        "excluded_tools": ["bash"],
+        "skills_dir": b"/srv/skills",
+    }
 
 
 def test_asking_twice_within_a_minute_is_one_run_and_later_another(database):

@@ -25,6 +25,10 @@ from tests.support.timed import (
 from tests.support.wallclock import utc
 
 MONDAY = utc(2026, 5, 4)
+BOUNDS = (
+    "SELECT r.cost_cap_micros, r.cost_cap_asked, r.allowed_models, r.models_asked, r.excluded_tools, p.skills_dir"
+    " FROM runs r JOIN run_payloads p ON p.run_id = r.id"
+)
 
 
 @pytest.fixture
@@ -254,12 +258,34 @@ def test_a_folder_that_is_gone_is_a_reason(database, schedules, folders):
     assert slots(database) == [(MONDAY + 2 * HOUR + 30 * MINUTE, "skipped", "local-folder-missing", None)]
 
 
-@pytest.mark.parametrize("bound", [{"max_cost_micros": 1}, {"models": ("a/b",)}, {"backend": "far"}])
+@pytest.mark.parametrize("bound", [{"secrets": (("A", "b"),)}, {"github": True}, {"backend": "far"}])
 def test_a_bound_that_is_not_enforced_yet_starts_nothing_without_it(database, schedules, bound):
     known = synced(schedules, MONDAY, an_entry(**bound))
     planned(schedules, known, MONDAY + 3 * HOUR)
 
     assert [each[1:3] for each in slots(database)] == [("skipped", "not-enforced-yet")]
+
+
+def test_what_an_entry_bounds_is_in_the_row_of_its_run(database, schedules):
+    bounds = {"max_cost_micros": 500_000, "models": ("a/b", "c/d"), "exclude_tools": ("bash",)}
+    known = synced(schedules, MONDAY, an_entry(skills_dir="/srv/skills", **bounds))
+    planned(schedules, known, MONDAY + 3 * HOUR)
+
+    assert row(database, BOUNDS) == {
+        "cost_cap_micros": 500_000,
+        "cost_cap_asked": 500_000,
+        "allowed_models": ["a/b", "c/d"],
+        "models_asked": ["a/b", "c/d"],
+        "excluded_tools": ["bash"],
+        "skills_dir": b"/srv/skills",
+    }
+
+
+def test_an_entry_without_bounds_has_none_in_the_row(database, schedules):
+    known = synced(schedules, MONDAY, an_entry())
+    planned(schedules, known, MONDAY + 3 * HOUR)
+
+    assert set(row(database, BOUNDS).values()) == {None}
 
 
 @pytest.mark.parametrize(

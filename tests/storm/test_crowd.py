@@ -36,7 +36,7 @@ def crowded(request, database):
     """A run occupies the place that ten thousand others wait for; all of them have waited for hours."""
     site = Site(database, capacity=3)
     site.policy = replace(site.policy, daily_cap=1_000_000, by_scope={"folder:busy": ScopeCaps(concurrent=1)})
-    site.gate._open_folder = numbered_folder
+    site.gate._checks._open_folder = numbered_folder
     site.gate.admit()
     if request.param == "one folder":
         site.policy = replace(site.policy, by_scope={})

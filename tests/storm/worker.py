@@ -10,7 +10,8 @@ from pathlib import Path
 
 import structlog
 
-from pidispatch.admit import AdmissionGate
+from pidispatch.admit.checks import Checks
+from pidispatch.admit.gate import AdmissionGate
 from pidispatch.domain.policy import Policy, ScopeCaps
 from pidispatch.domain.session import NotKept
 from pidispatch.execute.chain import ChainCollector, ChainLimits
@@ -34,7 +35,16 @@ from pidispatch.upkeep.losses import LostLookers
 from pidispatch.upkeep.orphans import Orphans
 from pidispatch.upkeep.reconciler import Reconciler
 from tests.fakes.notes import FakeNotes
-from tests.flows.site import IMAGE, INSTALLATION, FakeBell, FakeDoors, FakeFiles, FakeGitBox, FakeImages
+from tests.flows.site import (
+    IMAGE,
+    INSTALLATION,
+    FakeBell,
+    FakeDoors,
+    FakeFiles,
+    FakeGitBox,
+    FakeImages,
+    FakeSkills,
+)
 from tests.storm.boxes import StubBoxes
 from tests.support.breaking import some_breakers
 from tests.support.calls import cost, opened, worst
@@ -102,14 +112,19 @@ class StormWorker:
         hands = Hands(worker, lambda _: False)
         cleanup = Cleanup(boxes=self.boxes, doors=doors, files=files, bell=self.bell)
         self.gate = AdmissionGate(
-            host=HOST,
             admissions=PostgresAdmissions(database, host=HOST, worker=worker),
             policies=self,
             images=FakeImages(),
-            doors=doors,
-            open_folder=open_folder,
             notes=notes,
-            held_back=BreakerKeeper(some_breakers(database)).held_back,
+            checks=Checks(
+                host=HOST,
+                images=FakeImages(),
+                doors=doors,
+                open_folder=open_folder,
+                notes=notes,
+                held_back=BreakerKeeper(some_breakers(database)).held_back,
+                check_skills=FakeSkills().check,
+            ),
         )
         sessions = SessionKeeper(
             sessions=PostgresSessions(database), images=FakeImages(), read_session=lambda _: NotKept("absent")
@@ -125,6 +140,7 @@ class StormWorker:
             open_folder=open_folder,
             head_commit=lambda _: None,
             sessions=sessions,
+            read_skills=FakeSkills().read,
             cleanup=cleanup,
             limits=BoxLimits(1 << 30, 1.0, 600),
             hands=hands,

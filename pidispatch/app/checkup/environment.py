@@ -7,7 +7,7 @@ from pidispatch.app import egress
 from pidispatch.app.checkup.providers import check_provider
 from pidispatch.app.policy import FilePolicies
 from pidispatch.app.prices import prices_problems
-from pidispatch.app.standing import StandingTriggers
+from pidispatch.app.standing import standing_triggers
 from pidispatch.config import Settings
 from pidispatch.domain.checkup import Finding, Grade
 from pidispatch.domain.policy import Policy
@@ -87,7 +87,7 @@ def check_triggers(settings: Settings) -> Finding:
     if settings.triggers_file is None:
         return Finding("triggers", Grade.OK, "no file: nothing starts by itself")
     try:
-        found = StandingTriggers(settings.triggers_file).current()
+        found = standing_triggers(settings).current()
     except ConfigurationRefused as error:
         return Finding("triggers", Grade.FAILED, "; ".join(error.problems), MEND)
     return Finding("triggers", Grade.OK, f"entries: {len(found.entries)}")

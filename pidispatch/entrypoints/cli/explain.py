@@ -117,25 +117,39 @@ def seen_in_words(line: "GateLine") -> str:
             words.append(
                 f"{amount(unit, used)} of {amount(unit, cap)}, {amount(unit, adds)} of it this run's: {state}"
             )
-        case "host-capacity", {"host": host, "free": free, "capacity": capacity}:
-            words.append(f"{free} of {capacity} free on {host}")
-        case "provider", {"api": api, "key": key, **more}:
-            words.append(f"{api}, {'a key' if key else 'no key'}{_busy(more.get('busy_until'))}")
-        case "folder", {"owner": owner}:
-            words.append(f"owned by user {owner}")
         case "slots", [*scopes]:
             words.append(", ".join(_slot(scope) for scope in scopes))
         case "pause", [*scopes]:
             words.append(", ".join(map(str, scopes)) or "none")
         case "windows", "kept":
             words.append("kept from an earlier attempt")
-        case _, seen:
-            words.append(str(seen))
+        case gate, seen:
+            words.append(_checked(gate, seen))
     return ": ".join(words)
 
 
 def _busy(until: Any) -> str:
     return "" if until is None else f", busy until {cell(datetime.fromisoformat(str(until)))}"
+
+
+def _checked(gate: str, seen: object) -> str:
+    """What was found where no slot and no window is counted."""
+    match gate, seen:
+        case "host-capacity", {"host": host, "free": free, "capacity": capacity}:
+            return f"{free} of {capacity} free on {host}"
+        case "provider", {"api": api, "key": key, **more}:
+            return f"{api}, {'a key' if key else 'no key'}{_busy(more.get('busy_until'))}"
+        case "models", {"models": models, "cost_cap": cap}:
+            return _bounds(models, cap)
+        case "folder", {"owner": owner}:
+            return f"owned by user {owner}"
+        case _:
+            return str(seen)
+
+
+def _bounds(models: Sequence[str] | None, cap: int | None) -> str:
+    listed = "any model" if models is None else f"one of {_listed(models)}"
+    return listed if cap is None else f"{listed}, at most {amount('micros', cap)}"
 
 
 def _slot(scope: Mapping[str, Any]) -> str:

@@ -49,6 +49,23 @@ def _hosts(texts: list[str] | None) -> list[str] | None:
     return texts
 
 
+def _dollars(text: str | None) -> str | None:
+    from pidispatch.domain.money import WANTED, micros_of
+
+    if text is None or micros_of(text) is not None:
+        return text
+    raise typer.BadParameter(f"want {WANTED}")
+
+
+def _tools(text: str | None) -> str | None:
+    from pidispatch.domain.files.triggers.run import TOOL_NAMES
+
+    named = [] if text is None else text.split(",")
+    if len(set(named)) == len(named) and set(named) <= set(TOOL_NAMES):
+        return text
+    raise typer.BadParameter(f"want some of {', '.join(TOOL_NAMES)} between commas, each once")
+
+
 def _instant(text: str, ahead: timedelta) -> datetime | None:
     """None for one that has passed: then there is nothing to wait for."""
     from pidispatch.domain.files.triggers.waitfor import instant_of
@@ -90,6 +107,13 @@ def run(
         str | None, typer.Option(callback=_word, help="Else as configured at its start.")
     ] = None,
     max_turns: Annotated[int | None, typer.Option(min=1, max=2**31 - 1, help="Else as configured.")] = None,
+    max_cost: Annotated[
+        str | None,
+        typer.Option(metavar="USD", callback=_dollars, help="Dollars, if that is less than configured."),
+    ] = None,
+    exclude_tools: Annotated[
+        str | None, typer.Option(metavar="NAMES", callback=_tools, help="Tools to take away: bash,write.")
+    ] = None,
     image: Annotated[str | None, typer.Option(callback=_word, help="The box's image; never pulled.")] = None,
     priority: Annotated[
         int | None, typer.Option(min=-100, max=100, help="A step is worth ten minutes of waiting.")
@@ -113,6 +137,7 @@ def run(
 ) -> None:
     """Queue one run of the agent in FOLDER, or the run of a schedule."""
     of_the_run = {"--flow": flow, "--provider": provider, "--model": model, "--max-turns": max_turns}
+    of_the_run |= {"--max-cost": max_cost, "--exclude-tools": exclude_tools}
     of_the_run |= {"--image": image, "--priority": priority, "--force": force or None, "--after": after}
     of_the_run |= {"--egress": ", ".join(egress or ()) or None}
     if trigger is not None:
@@ -124,6 +149,7 @@ def run(
 
     from pidispatch.app.places import read_settings
     from pidispatch.app.submit import LocalRequest
+    from pidispatch.domain.money import micros_of
 
     settings = read_settings()
     instant = None if after is None else _instant(after, settings.wait_after_max)
@@ -139,6 +165,8 @@ def run(
         force=force,
         after=instant,
         egress=tuple(egress or ()),
+        max_cost_micros=None if max_cost is None else micros_of(max_cost),
+        exclude_tools=None if exclude_tools is None else tuple(exclude_tools.split(",")),
     )
     _hand_in(lambda desk: desk.submit(request), content, wait=wait, as_json=as_json)
 

@@ -71,7 +71,7 @@ def show(run: RunName, as_json: AsJson = False) -> None:
 
 
 def _print_run(found: "RunDetail") -> None:
-    run, payload = found.run, found.payload
+    run, payload, bounds = found.run, found.payload, found.bounds
     print_facts(
         (
             ("run", f"{run.public_id} (number {run.id})"),
@@ -90,10 +90,14 @@ def _print_run(found: "RunDetail") -> None:
             ("exit code", run.exit_code),
             ("flow", run.flow),
             ("model", " / ".join(part for part in (run.provider, run.model) if part)),
+            ("models", ", ".join(bounds.allowed_models) if bounds.allowed_models else None),
+            ("without tools", ", ".join(bounds.excluded_tools) if bounds.excluded_tools else None),
+            ("skills from", payload.skills_dir if payload else None),
             ("image", run.image),
             ("turns", f"{run.turns} of at most {run.max_turns}" if run.turns is not None else None),
             ("tokens", tokens_of(run)),
             ("cost", cost_of(run)),
+            ("may spend", _may_spend(found)),
             ("seconds", run.seconds),
             ("priority", run.priority or None),
             ("host", run.host or run.pinned_host),
@@ -112,6 +116,20 @@ def _print_run(found: "RunDetail") -> None:
     _print_money(found)
     _print_egress(found)
     _print_requests(found)
+
+
+def _may_spend(found: "RunDetail") -> str | None:
+    """`$0.50`; with what was asked for, where less is in force."""
+    bounds = found.bounds
+    if bounds.cost_cap_micros is None:
+        return None
+    told = amount("micros", bounds.cost_cap_micros)
+    asked = bounds.cost_cap_asked
+    return (
+        told
+        if asked in {None, bounds.cost_cap_micros}
+        else f"{told} ({amount('micros', asked)} was asked for)"
+    )
 
 
 def _asked_by(found: "RunDetail") -> str | None:

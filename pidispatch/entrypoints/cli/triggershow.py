@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pidispatch.app.triggers import SlotRecord, Told
 
 SHOWN_SLOTS = 10
+NO_PACKAGES = "this version stages no packages, so a run has none either way"
 
 TriggerName = Annotated[
     str,
@@ -90,7 +91,10 @@ def _work(told: "Told") -> Sequence[tuple[str, object]]:
     document = document_of(told)
     run = document.get("run")
     fields = run.items() if isinstance(run, dict) else ()
-    return [(f"run.{key}", _written(value)) for key, value in fields]
+    return [
+        (f"run.{key}", f"{_written(value)} ({NO_PACKAGES})" if key == "packages" else _written(value))
+        for key, value in fields
+    ]
 
 
 def _written(value: object) -> str:

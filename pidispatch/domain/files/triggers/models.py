@@ -2,7 +2,7 @@
 
 import re
 
-from pidispatch.domain.files.jsonfile import Node, Number
+from pidispatch.domain.files.jsonfile import Number
 from pidispatch.domain.files.overlaykeys import COLUMN_MAX
 from pidispatch.domain.files.triggers.draft import Draft
 from pidispatch.domain.files.triggers.nearmiss import MODELS, sweep
@@ -44,8 +44,8 @@ def _list(run: Part, provider: str | None, model: str | None) -> tuple[str, ...]
         )
     names: list[str] = []
     for index, item in enumerate(node.value):
-        name = _provider_and_model(item)
-        if name is None:
+        name = item.value
+        if not isinstance(name, str) or not is_provider_and_model(name):
             run.refuse(f"models[{index}]", "must be provider/model")
         if name.lower() in (each.lower() for each in names):
             run.refuse(f"models[{index}]", "is there twice (in any case)")
@@ -57,10 +57,10 @@ def _list(run: Part, provider: str | None, model: str | None) -> tuple[str, ...]
     return tuple(names)
 
 
-def _provider_and_model(item: Node) -> str | None:
-    text = item.value if isinstance(item.value, str) else ""
+def is_provider_and_model(text: str) -> bool:
+    """Whether it is `provider/model`, where the model's name may hold slashes."""
     provider, _, model = text.partition("/")
-    return text if _PROVIDER.fullmatch(provider) and _MODEL.fullmatch(model) else None
+    return bool(_PROVIDER.fullmatch(provider) and _MODEL.fullmatch(model))
 
 
 def _amount(run: Part) -> int | None:

@@ -1,53 +1,41 @@
-"""Admit: look at the next due run, check what needs no lock, then ask for the one transaction."""
+"""Check what needs no lock: the image, the provider, the folder, the calendar; each with its reason."""
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-import structlog
-
-from pidispatch.domain import oneshot
+from pidispatch.domain import capabilities, oneshot
 from pidispatch.domain.breaker import COUNTING, HELD_BACK
 from pidispatch.domain.files.piauth import OAUTH_LOGIN
 from pidispatch.domain.identity import folder_mutex
 from pidispatch.domain.laps import Laps
 from pidispatch.domain.policy import Policy, Subject
 from pidispatch.domain.rates import Rating
-from pidispatch.domain.replicas import image_can
-from pidispatch.domain.run import Claim, Waiting
+from pidispatch.domain.run import Waiting
 from pidispatch.domain.triggers import Disarmed
 from pidispatch.errors import EngineUnavailable, FolderRefused, GatewayUnavailable
 from pidispatch.ports import (
-    Admissions,
-    Admitted,
-    Answer,
+    CheckSkills,
     Deferred,
     Doors,
     Facts,
+    ImageFacts,
     Images,
     LocalFolder,
-    NoRoom,
     Notes,
     OpenFolder,
-    Passed,
-    Policies,
     ProviderFacts,
     Ready,
     Refused,
 )
 
-log = structlog.get_logger(__name__)
-
-LOOKS = 50  # runs looked at for one bell; the reconciler rings again for the rest
 LOCAL = "local"
-ASK_AGAIN = timedelta(seconds=10)  # when a part that did not answer is asked again
 BUSY_LOOK = timedelta(minutes=5)  # a window may end early: another key, a gateway that was restarted
 COUNTED_SOON = timedelta(seconds=1)
 
 
 @dataclass
-class _Try:
+class Look:
     """One look at one run: what it may use, and the gates it passed so far."""
 
     run: Waiting
@@ -72,6 +60,11 @@ class _Try:
         self.facts["gates"][gate] = seen
         self.laps.lap(gate)
 
+    def bounds(self) -> dict[str, object]:
+        """What is in force for this run alone, for the record."""
+        models = None if self.policy.allowed_models is None else list(self.policy.allowed_models)
+        return {"models": models, "cost_cap": self.policy.max_cost_micros}
+
 
 def _seen_of(provider: ProviderFacts) -> dict[str, object]:
     seen = {"api": provider.api, "key": provider.credential, "price": str(provider.rating)}
@@ -84,99 +77,35 @@ def _no_file(_key: str, _run: str) -> Disarmed | None:
     return None
 
 
-class AdmissionGate:
-    """Implements `ports.Gate`.
+class Checks:
+    """What is asked of a run before the one transaction.
 
     `held_back` tells of a run's breaker, as `ports.Breakers` does, with all endings counted. `mark` tells the mark in the
-    file that holds a one-shot back from a run, by both keys.
+    file that holds a one-shot back from a run, by both keys. `check_skills` looks at the skills that a run is to be given.
     """
 
     def __init__(
         self,
         *,
         host: str,
-        admissions: Admissions,
-        policies: Policies,
         images: Images,
         doors: Doors,
         open_folder: OpenFolder,
         notes: Notes,
         held_back: Callable[[int], str | None],
+        check_skills: CheckSkills,
         mark: Callable[[str, str], Disarmed | None] = _no_file,
     ) -> None:
         self._host = host
         self._held_back = held_back
+        self._check_skills = check_skills
         self._mark = mark
-        self._admissions = admissions
-        self._policies = policies
         self._images = images
         self._doors = doors
         self._open_folder = open_folder
         self._notes = notes
-        self._synced: tuple[dict[str, int], int] | None = None
 
-    def admit(self) -> Claim | None:
-        laps = Laps(time.monotonic)
-        passed: list[int] = []
-        for _ in range(LOOKS):
-            policy = self._policies.current()
-            self._sync(policy)
-            run = self._admissions.next_due(passed)
-            laps.lap("look")
-            if run is None:
-                return None
-            passed.append(run.run_id)
-            match self._try(run, policy, laps):
-                case Admitted(claim):
-                    self._say_admitted(run, claim, laps)
-                    return claim
-                case NoRoom():
-                    return None
-                case Deferred() | Refused() | Passed() as answer:
-                    log.info("not_admitted", run=run.public_id, answer=str(answer))
-        return None
-
-    def warm(self) -> None:
-        """Open this thread's way to the database and the engine. Raises DatabaseUnavailable, EngineUnavailable."""
-        policy = self._policies.current()
-        if isinstance(policy, Policy):
-            self._sync(policy, anew=True)
-            self._images.facts(policy.image)
-        self._images.engine_id()
-
-    def _sync(self, policy: Policy | Refused, *, anew: bool = False) -> None:
-        """A changed bound must reach the look-ups, or they would go on offering, or hiding, what it concerns."""
-        if isinstance(policy, Refused):
-            return
-        bounds = {key: row.concurrent for key, row in policy.by_scope.items() if row.concurrent is not None}
-        if anew or self._synced != (bounds, policy.concurrency):
-            self._admissions.sync(bounds, capacity=policy.concurrency)
-            self._synced = (bounds, policy.concurrency)
-
-    def _try(self, run: Waiting, policy: Policy | Refused, laps: Laps) -> Answer:
-        if isinstance(policy, Refused):
-            facts: Facts = {"gates": {"settings": policy.reason}}
-            self._admissions.refuse(run, refusal=policy, provider=run.provider, model=run.model, facts=facts)
-            return policy
-        # An operator's word for one run is in force as it is; the windows say whether there is room for it.
-        tried = _Try(run, policy.with_run_cap(run.cost_cap_micros) if run.granted else policy, laps)
-        checked = self._check(tried)
-        match checked:
-            case Ready():
-                with self._notes.looking_at(run.run_id, run.epoch):
-                    answer = self._admissions.admit(run, checked)
-                laps.lap("transaction")
-                return answer
-            case Deferred(cause, until):
-                again = until or run.now + ASK_AGAIN
-                self._admissions.defer(run, cause=cause, until=again, facts=tried.facts)
-            case Refused():
-                self._admissions.refuse(
-                    run, refusal=checked, provider=tried.provider, model=tried.model, facts=tried.facts
-                )
-        return checked
-
-    def _check(self, tried: _Try) -> Ready | Deferred | Refused:
+    def check(self, tried: Look) -> Ready | Deferred | Refused:
         """Its trigger; then, the wider a fault's reach the earlier it is told: image, provider, folder, calendar."""
         try:
             return self._check_parts(tried)
@@ -187,21 +116,21 @@ class AdmissionGate:
         except FolderRefused as error:
             return Refused(error.reason, None)
 
-    def _check_parts(self, tried: _Try) -> Ready | Deferred | Refused:
+    def _check_parts(self, tried: Look) -> Ready | Deferred | Refused:
         held_back = self._breaker(tried) or self._spent(tried)
         if held_back is not None:
             return held_back
-        facts = self._images.facts(tried.image)
-        tried.passed("image", None if facts is None else facts.image_id)
-        if facts is None:
-            return Refused("job-image-missing", None)
-        if not facts.runs_here:
-            return Refused("job-image-wrong-arch", None)
-        if tried.run.replicas is not None and not image_can(facts.labels):
-            return Refused("job-image-replicas-unsupported", None)
+        image = self._image(tried)
+        if isinstance(image, Refused):
+            return image
+        tried.passed("models", tried.bounds())
+        if not tried.policy.allows(tried.provider, tried.model):
+            return Refused("model-not-allowed", None)
         held_back = self._provider(tried)
         if held_back is not None:
             return held_back
+        if tried.run.skills_dir is not None:
+            self._check_skills(tried.run.skills_dir)
         engine_id = self._images.engine_id()
         tried.laps.lap("engine")
         with self._notes.looking_at(tried.run.run_id, tried.run.epoch):
@@ -211,9 +140,19 @@ class AdmissionGate:
             held_back = self._calendar(tried, subject)
             if held_back is not None:
                 return held_back
-            return self._ready(tried, subject, folder, facts.image_id, engine_id)
+            return self._ready(tried, subject, folder, image.image_id, engine_id)
 
-    def _provider(self, tried: _Try) -> Deferred | Refused | None:
+    def _image(self, tried: Look) -> ImageFacts | Refused:
+        facts = self._images.facts(tried.image)
+        tried.passed("image", None if facts is None else facts.image_id)
+        if facts is None:
+            return Refused("job-image-missing", None)
+        if not facts.runs_here:
+            return Refused("job-image-wrong-arch", None)
+        lacking = capabilities.lacking(facts.labels, capabilities.needed_by(tried.run))
+        return facts if lacking is None else Refused(lacking, None)
+
+    def _provider(self, tried: Look) -> Deferred | Refused | None:
         """Its key is there and not held back, and what its model costs is known wherever dollars are bounded."""
         provider, now = self._doors.provider(tried.provider, tried.model), tried.run.now
         tried.passed("provider", None if provider is None else _seen_of(provider))
@@ -229,7 +168,7 @@ class AdmissionGate:
             return Deferred("provider-busy", min(provider.busy_until, now + BUSY_LOOK))
         return None
 
-    def _breaker(self, tried: _Try) -> Deferred | Refused | None:
+    def _breaker(self, tried: Look) -> Deferred | Refused | None:
         """What waited when its trigger's breaker opened does not start either."""
         word = tried.run.breaker
         if word == COUNTING:
@@ -239,7 +178,7 @@ class AdmissionGate:
         tried.passed("breaker", word)
         return Deferred(word, tried.run.now + COUNTED_SOON) if word == COUNTING else Refused(HELD_BACK, None)
 
-    def _spent(self, tried: _Try) -> Refused | None:
+    def _spent(self, tried: Look) -> Refused | None:
         """A look before anything is asked of others; the transaction decides between two at once."""
         run = tried.run
         if run.one_shot is None:
@@ -254,7 +193,7 @@ class AdmissionGate:
             oneshot.SPENT, oneshot.BY_ANOTHER_RUN if run.spent_by is not None else oneshot.BY_A_MARK
         )
 
-    def _calendar(self, tried: _Try, subject: Subject) -> Deferred | Refused | None:
+    def _calendar(self, tried: Look, subject: Subject) -> Deferred | Refused | None:
         until = tried.policy.paused_until(subject, tried.run.now)
         tried.passed("pause-windows", None if until is None else until.isoformat())
         if until is not None:
@@ -263,7 +202,7 @@ class AdmissionGate:
             return Refused("config-refused", "dollar-window-without-run-cap")
         return None
 
-    def _subject(self, tried: _Try, folder: LocalFolder) -> Subject:
+    def _subject(self, tried: Look, folder: LocalFolder) -> Subject:
         run = tried.run
         return Subject(
             scope=run.scope,
@@ -273,7 +212,7 @@ class AdmissionGate:
         )
 
     def _ready(
-        self, tried: _Try, subject: Subject, folder: LocalFolder, image_id: str, engine_id: str
+        self, tried: Look, subject: Subject, folder: LocalFolder, image_id: str, engine_id: str
     ) -> Ready:
         policy, run = tried.policy, tried.run
         caps = policy.caps_for(subject, costs=tried.rating not in {Rating.FREE, Rating.PLAN})
@@ -292,6 +231,7 @@ class AdmissionGate:
             project=subject.project,
             cost_cap_micros=policy.cost_cap_within(caps),
             facts=tried.facts,
+            allowed_models=policy.allowed_models,
         )
 
     def _mutex(self, run: Waiting, folder: LocalFolder) -> str | None:
@@ -299,7 +239,3 @@ class AdmissionGate:
         if run.kind != LOCAL:
             return run.mutex
         return folder_mutex(self._host, folder.device, folder.inode)
-
-    @staticmethod
-    def _say_admitted(run: Waiting, claim: Claim, laps: Laps) -> None:
-        log.info("admitted", run=run.public_id, attempt=claim.attempt, milliseconds=laps.milliseconds())

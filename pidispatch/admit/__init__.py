@@ -1,0 +1,1 @@
+"""Admit: which of the waiting runs may start, and under which bounds."""

@@ -1,0 +1,111 @@
+"""Look at the next due run, have it checked, then ask for the one transaction."""
+
+import time
+from datetime import timedelta
+
+import structlog
+
+from pidispatch.admit.checks import Checks, Look
+from pidispatch.domain.laps import Laps
+from pidispatch.domain.policy import Policy
+from pidispatch.domain.run import Claim, Waiting
+from pidispatch.ports import (
+    Admissions,
+    Admitted,
+    Answer,
+    Deferred,
+    Facts,
+    Images,
+    NoRoom,
+    Notes,
+    Passed,
+    Policies,
+    Ready,
+    Refused,
+)
+
+log = structlog.get_logger(__name__)
+
+LOOKS = 50  # runs looked at for one bell; the reconciler rings again for the rest
+ASK_AGAIN = timedelta(seconds=10)  # when a part that did not answer is asked again
+
+
+class AdmissionGate:
+    """Implements `ports.Gate`."""
+
+    def __init__(
+        self, *, admissions: Admissions, policies: Policies, images: Images, notes: Notes, checks: Checks
+    ) -> None:
+        self._admissions = admissions
+        self._policies = policies
+        self._images = images
+        self._notes = notes
+        self._checks = checks
+        self._synced: tuple[dict[str, int], int] | None = None
+
+    def admit(self) -> Claim | None:
+        laps = Laps(time.monotonic)
+        passed: list[int] = []
+        for _ in range(LOOKS):
+            policy = self._policies.current()
+            self._sync(policy)
+            run = self._admissions.next_due(passed)
+            laps.lap("look")
+            if run is None:
+                return None
+            passed.append(run.run_id)
+            match self._try(run, policy, laps):
+                case Admitted(claim):
+                    self._say_admitted(run, claim, laps)
+                    return claim
+                case NoRoom():
+                    return None
+                case Deferred() | Refused() | Passed() as answer:
+                    log.info("not_admitted", run=run.public_id, answer=str(answer))
+        return None
+
+    def warm(self) -> None:
+        """Open this thread's way to the database and the engine. Raises DatabaseUnavailable, EngineUnavailable."""
+        policy = self._policies.current()
+        if isinstance(policy, Policy):
+            self._sync(policy, anew=True)
+            self._images.facts(policy.image)
+        self._images.engine_id()
+
+    def _sync(self, policy: Policy | Refused, *, anew: bool = False) -> None:
+        """A changed bound must reach the look-ups, or they would go on offering, or hiding, what it concerns."""
+        if isinstance(policy, Refused):
+            return
+        bounds = {key: row.concurrent for key, row in policy.by_scope.items() if row.concurrent is not None}
+        if anew or self._synced != (bounds, policy.concurrency):
+            self._admissions.sync(bounds, capacity=policy.concurrency)
+            self._synced = (bounds, policy.concurrency)
+
+    def _try(self, run: Waiting, policy: Policy | Refused, laps: Laps) -> Answer:
+        if isinstance(policy, Refused):
+            facts: Facts = {"gates": {"settings": policy.reason}}
+            self._admissions.refuse(run, refusal=policy, provider=run.provider, model=run.model, facts=facts)
+            return policy
+        # An operator's word for one run is in force as it is; the windows say whether there is room for it.
+        granted = policy.with_run_cap(run.cost_cap_micros) if run.granted else policy
+        in_force = granted.narrowed(cost_cap=run.cost_cap_micros, models=run.allowed_models)
+        tried = Look(run, in_force, laps)
+        checked = self._checks.check(tried)
+        match checked:
+            case Ready():
+                with self._notes.looking_at(run.run_id, run.epoch):
+                    answer = self._admissions.admit(run, checked)
+                laps.lap("transaction")
+                return answer
+            case Deferred(cause, until):
+                again = until or run.now + ASK_AGAIN
+                self._admissions.defer(run, cause=cause, until=again, facts=tried.facts)
+            case Refused():
+                self._admissions.refuse(
+                    run, refusal=checked, provider=tried.provider, model=tried.model, facts=tried.facts
+                )
+        return checked
+
+    @staticmethod
+    def _say_admitted(run: Waiting, claim: Claim, laps: Laps) -> None:
+        log.info("admitted", run=run.public_id, attempt=claim.attempt, milliseconds=laps.milliseconds())

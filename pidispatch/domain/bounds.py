@@ -1,0 +1,56 @@
+"""Say what an entry of the triggers file bounds its runs by, and where a worker cannot keep to that."""
+
+from typing import TypedDict
+
+from pidispatch.domain.money import dollars
+from pidispatch.domain.triggers import Cron, Trigger, Triggers, Work
+
+
+class Bounds(TypedDict):
+    """The fields of a new run that keep it within what was asked."""
+
+    cost_cap_micros: int | None
+    allowed_models: tuple[str, ...] | None
+    excluded_tools: tuple[str, ...] | None
+    skills_dir: bytes | None
+
+
+def bounds_of(work: Work) -> Bounds:
+    """For `NewRun(**bounds_of(work))`: whoever makes a run of an entry takes all of them along."""
+    return Bounds(
+        cost_cap_micros=work.max_cost_micros,
+        allowed_models=work.models or None,
+        excluded_tools=work.exclude_tools or None,
+        skills_dir=None if work.skills_dir is None else path_bytes(work.skills_dir),
+    )
+
+
+def path_bytes(path: str) -> bytes:
+    """The path as the file system has it; one that no file can have becomes one that is not there."""
+    try:
+        return path.encode(errors="surrogateescape")
+    except UnicodeEncodeError:
+        return b""
+
+
+def bound_problems(triggers: Triggers, file: str, *, max_cost_micros: int | None) -> list[str]:
+    """What refuses the file beside its grammar, one sentence for each entry; `max_cost_micros` is the deployment's cap."""
+    found = ((each, _problem(each, max_cost_micros)) for each in triggers.entries)
+    return [
+        f"{file}:{each.line}: {_called(each)}: {problem}" for each, problem in found if problem is not None
+    ]
+
+
+def _problem(trigger: Trigger, most: int | None) -> str | None:
+    work = trigger.work
+    if most is not None and work.max_cost_micros is not None and work.max_cost_micros > most:
+        return f"run.maxCostUsd must not be above PI_MAX_COST_USD, which is {dollars(most)}: an entry can only lower it"
+    relative = work.skills_dir is not None and not work.skills_dir.startswith("/")
+    if relative and isinstance(trigger.on, Cron):
+        return "run.skillsDir must be an absolute path"
+    return None
+
+
+def _called(trigger: Trigger) -> str:
+    name = "" if trigger.id is None else f' (id "{trigger.id}")'
+    return f"triggers[{trigger.index}]{name}"

@@ -1,0 +1,31 @@
+"""Say what a run needs of its image, and whether the image declares it."""
+
+from collections.abc import Iterable, Mapping
+
+from pidispatch.domain.run import Waiting
+
+LABEL = "dev.pi-dispatch.capabilities"
+# In the order in which a lack of them is told. Which models are called and what they cost is kept by the gateway, whatever
+# the image does, so that nothing is asked of it there.
+REFUSALS = {
+    "replicas": "job-image-replicas-unsupported",
+    "commands": "job-image-commands-unsupported",
+    "excludeTools": "job-image-exclude-tools-unsupported",
+}
+
+
+def needed_by(run: Waiting) -> frozenset[str]:
+    """The capabilities without which the run would be done in another way than asked."""
+    asked = {
+        "replicas": run.replicas is not None,
+        "commands": run.command is not None,
+        "excludeTools": bool(run.excluded_tools),
+    }
+    return frozenset(name for name, wanted in asked.items() if wanted)
+
+
+def lacking(labels: Mapping[str, str], needed: Iterable[str]) -> str | None:
+    """The reason a record gives for the first of these that the image does not declare; None when it can them all."""
+    declared = {word.strip() for word in labels.get(LABEL, "").split(",")}
+    wanted = set(needed)
+    return next((word for name, word in REFUSALS.items() if name in wanted and name not in declared), None)
