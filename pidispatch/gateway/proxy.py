@@ -16,6 +16,7 @@ from pidispatch.gateway.costing import cost_of
 from pidispatch.gateway.denial import denial
 from pidispatch.gateway.departures import Departures
 from pidispatch.gateway.envelope import Envelope, NotARequest, edited, read_envelope, usage_edits
+from pidispatch.gateway.fields import answered, asked, beside
 from pidispatch.gateway.http1 import Departed, Fields, Head, Wire, problem
 from pidispatch.gateway.metering import Meter
 from pidispatch.gateway.pressure import Pressure
@@ -28,19 +29,6 @@ from pidispatch.gateway.upstream import Answer, Line, Upstream, UpstreamFailed
 from pidispatch.ports import CallEnd, CallLedger, CallOpened, CallRefused, ProviderFacts, Ticket
 
 HOLD_SECONDS = 60.0
-
-# https://www.rfc-editor.org/rfc/rfc9110#section-7.6.1
-_HOP_BY_HOP = {
-    "connection", "keep-alive", "proxy-connection", "te", "trailer", "trailers", "transfer-encoding", "upgrade",
-}  # fmt: skip
-_NEVER_ASKED = _HOP_BY_HOP | {
-    # Framing and encoding are ours to choose.
-    "host", "content-length", "accept-encoding", "expect",
-    # Who asks, and who pays, is not the box's to say.
-    "authorization", "proxy-authorization", "x-api-key", "api-key", "x-goog-api-key", "cookie",
-    "openai-organization", "openai-project", "x-http-method-override", "x-method-override",
-}  # fmt: skip
-_NEVER_ANSWERED = _HOP_BY_HOP | {"set-cookie", "proxy-authenticate"}
 
 log = structlog.get_logger(__name__)
 
@@ -135,7 +123,7 @@ class Proxy:
         envelope = replace(envelope, model=self._redactor.text(envelope.model))
         meter = Meter(provider.facts.api, len(body))
         bound = self._bounds.of(
-            ticket.run_id, _known(provider, envelope.model), envelope, body, around=_around(head)
+            ticket.run_id, _known(provider, envelope.model), envelope, body, around=beside(head)
         )
         prices = {model: self._prices.find(provider.facts.name, model) for model in bound.models}
         call = Call(ticket, provider, envelope, head, body, wire, meter, bound, prices)
@@ -147,10 +135,10 @@ class Proxy:
     def _open(self, call: Call) -> int | None:
         """Write the call's row; the refusal is answered here, and nothing was sent upstream."""
         ticket, facts, bound = call.ticket, call.provider.facts, call.bound
-        asked = {"provider": facts.name, "model": call.envelope.model, "api": facts.api}
+        call_of = {"provider": facts.name, "model": call.envelope.model, "api": facts.api}
         worst = bound.worst(call.prices.get)
         ask: Callable[[], CallOpened | CallRefused] = lambda: self._ledger.open_call(  # noqa: E731
-            ticket.run_id, ticket.attempt, **asked, worst=worst
+            ticket.run_id, ticket.attempt, **call_of, worst=worst
         )
         try:
             answer = hold(ask, seconds=self._hold_seconds, given_up=lambda: call.line.is_cut)
@@ -259,7 +247,7 @@ def _relay(call: Call, answer: Answer) -> None:
     """Hand on the answer byte by byte, in the pieces in which it comes."""
     types = [value for name, value in answer.fields if name == "content-type"]
     call.meter.begin(answer.status, types[0] if types else None, asked_stream=call.envelope.stream)
-    fields = _without(answer.fields, _NEVER_ANSWERED)
+    fields = answered(answer.fields)
     sized = any(name == "content-length" for name, _ in fields)
     bare = answer.status in {204, 304}
     if not (sized or bare):
@@ -278,7 +266,7 @@ def _url(call: Call) -> str:
 
 
 def _asked(call: Call) -> Fields:
-    kept = _without(call.head.fields, _NEVER_ASKED)
+    kept = asked(call.head.fields)
     return (*kept, ("accept-encoding", "identity"), *call.provider.credentials())
 
 
@@ -294,17 +282,3 @@ def _known(provider: Provider, model: str) -> ProviderFacts:
     """With the longest answer of this model, where an operator's file says it."""
     figures = provider.models.get(model)
     return provider.facts if figures is None else replace(provider.facts, max_tokens=figures.max_tokens)
-
-
-def _around(head: Head) -> str:
-    """What beside the body may change how the provider reads it."""
-    told = [f"{name}: {text}" for name, text in head.fields if "beta" in name or "version" in name]
-    return "\n".join([head.query, *told])
-
-
-def _without(fields: Fields, names: set[str]) -> Fields:
-    """Without these, and without what a Connection field names."""
-    named = {
-        word.strip().lower() for name, value in fields if name == "connection" for word in value.split(",")
-    }
-    return tuple((name, value) for name, value in fields if name not in names and name not in named)
