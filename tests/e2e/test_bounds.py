@@ -90,6 +90,7 @@ def test_a_schedules_skills_reach_the_model_and_the_repositorys_own_go_before_th
     entry = {"on": {"type": "cron", "id": "nightly", "pattern": "0 0 1 1 *"}, "run": {**run, **bounds}}
     triggers.write_text(json.dumps({"triggers": [entry]}))
     fresh.environment["PI_TRIGGERS_FILE"] = str(triggers)
+    fresh.prices(models={"scripted/happy": {"input": 1, "output": 1}})
     fresh.start()
 
     done = json.loads(fresh.pidispatch("run", "--trigger", "nightly", "--wait", "--json").stdout)["run"]

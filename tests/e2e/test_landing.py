@@ -22,6 +22,7 @@ def asked_in(installation, folder):
 
 def test_a_run_is_steered_once_stops_at_its_cap_and_goes_on_with_its_conversation(installation):
     folder = installation.repository("landing")
+    installation.prices(models={"scripted/steady": {"input": 1, "output": 1}})  # dollars will be granted
 
     old = installation.run(folder, "--max-turns", "10", model="steady")["public_id"]
 

@@ -7,7 +7,7 @@ import pytest
 
 from pidispatch.domain.rates import Price, Rates, Rating, Tokens
 from tests.e2e.conftest import an_installation
-from tests.e2e.installation import Installation
+from tests.e2e.installation import Installation, eventually
 
 pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("e2e-money")]
 
@@ -125,6 +125,25 @@ def test_nothing_passes_the_cap(paid, model):
     assert calls > 5
     assert CAP // 2 < micros <= CAP
     assert found["cost_micros"] == found["settled"] == micros
+
+
+def test_what_was_granted_is_all_that_the_run_that_goes_on_may_spend(paid):
+    folder = paid.repository("granted")
+    old = paid.run(folder, model="loop")
+    before, spent_before = owed(paid, folder.name)
+
+    new = json.loads(paid.pidispatch("grant", old["public_id"], "+0.30", "--json").stdout)["public_id"]
+    eventually(lambda: paid.state(new) == "ended", "what was granted is used up", seconds=90)
+
+    record, found = paid.record(new), spent(paid, new)
+    calls, micros = owed(paid, folder.name)
+    assert (record["outcome"], record["reason"]) == ("policy", "cost-cap"), record
+    assert calls > before
+    assert 0 < micros - spent_before <= 300_000
+    assert found["cost_micros"] == found["settled"] == micros - spent_before
+    assert (
+        paid.one("SELECT session_resumed FROM runs WHERE public_id = :id", id=new)["session_resumed"] is True
+    )
 
 
 def test_a_model_without_a_price_is_refused_before_the_run(paid):

@@ -112,7 +112,7 @@ def unix(path):
 
 
 def shell(command, **more):
-    env = {**pi_env(os.environ, None), **more}
+    env = {**pi_env(os.environ, None, {}), **more}
     done = subprocess.run(
         ["sh", "-c", command], env=env, capture_output=True, text=True, timeout=60, check=False
     )
