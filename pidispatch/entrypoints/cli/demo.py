@@ -1,5 +1,6 @@
 """`demo`: one real run, start to record, with a scripted provider in place of a paid one."""
 
+import json
 import os
 import subprocess
 import sys
@@ -13,7 +14,12 @@ from pidispatch.domain.wireapis import ANTHROPIC, WIRE_APIS
 from pidispatch.entrypoints.cli.output import err, out, plain
 
 TASK = "Change the greeting in hello.txt to `hello pidispatch`, and add a file of your own."
-RECORD = "select public_id, outcome, turns, tokens_total, exit_code from run_history order by ended_at desc limit 3"
+RECORD = (
+    "select public_id, outcome, turns, tokens_total, cost_micros, cost_class from run_history"
+    " order by ended_at desc limit 3"
+)
+# Made up, so that the record has a cost: nothing is paid.
+PRICES = {"version": 1, "models": {"scripted/happy": {"input": 3, "output": 15, "cacheRead": 0.3}}}
 KEPT = ("PATH", "PYTHONPATH", "LANG", "LC_ALL", "TERM", "TMPDIR", "DOCKER_HOST", "COLUMNS", "NO_COLOR")
 
 
@@ -35,6 +41,8 @@ def demo(
     if api not in WIRE_APIS:
         raise typer.BadParameter(f"want {' or '.join(WIRE_APIS)}", param_hint="--api")
     home = read_settings().home / "demo"
+    home.mkdir(parents=True, exist_ok=True)
+    (home / "prices.json").write_text(json.dumps(PRICES), encoding="utf-8")
     with ScriptedProvider() as provider:
         environment = _environment(home, provider.url, api)
         settings = load(environment, None)
@@ -54,7 +62,7 @@ def demo(
 
 
 def _environment(home: Path, url: str, api: str) -> dict[str, str]:
-    """Nothing of the operator's own set-up: no key, no database, no cap but the defaults."""
+    """Nothing of the operator's own set-up: no key, no database, no cap but the defaults and a dollar for the run."""
     return {
         **{name: os.environ[name] for name in KEPT if name in os.environ},
         "HOME": os.environ.get("HOME", "/"),
@@ -65,6 +73,8 @@ def _environment(home: Path, url: str, api: str) -> dict[str, str]:
         "PIDISPATCH_PROVIDER_API_SCRIPTED": api,
         "PI_AUTH_FROM_PI": "0",
         "SCRIPTED_API_KEY": "a-key-that-stays-in-the-gateway",
+        "PIDISPATCH_PRICES_FILE": str(home / "prices.json"),
+        "PI_MAX_COST_USD": "1",
         "PI_DAILY_CAP": "1000",
     }
 
