@@ -42,6 +42,12 @@ COLUMNS = {
     "run_attempts": [
         sa.Column("refused_reason", sa.Text(), comment="Why the gateway last refused a call of it"),
         sa.Column("refused_at", sa.DateTime(timezone=True), comment="When it did"),
+        sa.Column(
+            "refused_needed",
+            sa.BigInteger(),
+            comment="What that call needed at least, in micro-dollars for cost-cap and tokens for token-cap",
+        ),
+        sa.Column("refused_left", sa.BigInteger(), comment="What was left of the cap then"),
         sa.Column("refusals", sa.Integer(), server_default="0", nullable=False, comment="Calls it refused"),
     ],
     "provider_calls": [

@@ -83,7 +83,9 @@ BEGIN
   IF refused IS NOT NULL THEN
     -- An agent may ask again and again: nothing is waited for, and a crash loses no more than this word.
     SET LOCAL synchronous_commit = off;
-    UPDATE run_attempts a SET refused_reason = refused, refused_at = clock_timestamp(), refusals = a.refusals + 1
+    UPDATE run_attempts a SET refused_reason = refused, refused_at = clock_timestamp(), refusals = a.refusals + 1,
+        refused_needed = CASE refused WHEN 'cost-cap' THEN least_micros WHEN 'token-cap' THEN least_tokens END,
+        refused_left = CASE refused WHEN 'cost-cap' THEN left_micros WHEN 'token-cap' THEN left_tokens END
       WHERE a.run_id = the_run AND a.attempt = the_attempt;
     may_micros := NULL; may_tokens := NULL;
     RETURN;

@@ -467,6 +467,11 @@ class RunAttempt(Base):
     report_verified: Mapped[bool | None] = mapped_column(comment="Signed with the key that came with the go")
     refused_reason: Mapped[str | None] = mapped_column(comment="Why the gateway last refused a call of it")
     refused_at: Mapped[datetime | None] = mapped_column(comment="When it did")
+    refused_needed: Mapped[int | None] = mapped_column(
+        BigInteger,
+        comment="What that call needed at least, in micro-dollars for cost-cap and tokens for token-cap",
+    )
+    refused_left: Mapped[int | None] = mapped_column(BigInteger, comment="What was left of the cap then")
     refusals: Mapped[int] = mapped_column(server_default=text("0"), comment="Calls it refused")
     used_micros: Mapped[int] = _count("Micro-dollars that its settled and assumed calls count")
     used_tokens: Mapped[int] = _count("Tokens that they count")

@@ -18,7 +18,8 @@ from pidispatch.store.history import RunRecord, read_run
 
 ATTEMPTS = text("""
 SELECT attempt, host, container_name, container_id, image_id, admitted_at, boxed_at, go_at, exited_at, ended_at,
-       exit_code, oom_killed, outcome, reason, why, report_verified, refused_reason, refused_at, refusals
+       exit_code, oom_killed, outcome, reason, why, report_verified, refused_reason, refused_at, refusals,
+       refused_needed, refused_left
 FROM run_attempts WHERE run_id = :id ORDER BY attempt
 """)
 # A run that has not ended has no usage rows yet: its calls are summed here as they will be at its end.
@@ -73,7 +74,8 @@ TELLING = text("SELECT admission, reported FROM runs WHERE id = :id")
 class AttemptRecord:
     """One box: `go_at` is when it was allowed to spend; `report_verified` whether its report was signed.
 
-    `refusals` counts the model calls that the gateway refused, `refused_reason` says why the last one.
+    `refusals` counts the model calls that the gateway refused, `refused_reason` says why the last one; that one needed at
+    least `refused_needed` where `refused_left` was left: micro-dollars for cost-cap, tokens for token-cap.
     """
 
     attempt: int
@@ -95,6 +97,8 @@ class AttemptRecord:
     refused_reason: str | None
     refused_at: datetime | None
     refusals: int
+    refused_needed: int | None
+    refused_left: int | None
 
 
 @dataclass(frozen=True, slots=True)

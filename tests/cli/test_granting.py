@@ -36,7 +36,7 @@ def test_a_run_is_given_more_and_both_say_so(pidispatch, database, services):
     new = the_new_one(database)
     assert (said.code, said.err) == (0, "")
     first, second = said.out.splitlines()
-    assert first == f"{new} goes on with {old} and may spend $2: queued for local:web"
+    assert first == f"{new} goes on with {old} and may spend $2.00: queued for local:web"
     assert second == "1 worker is running"
     assert services.valkey.ask("LLEN pidispatch:runs.h1") == b":1\r\n"
     assert f"goes on with the work of {old}" in pidispatch("show", str(new)).out

@@ -25,7 +25,7 @@ RECORD = [
 ATTEMPT = [
     "attempt", "host", "container_name", "container_id", "image_id", "admitted_at", "boxed_at", "go_at",
     "exited_at", "ended_at", "exit_code", "oom_killed", "outcome", "reason", "why", "report_verified",
-    "refused_reason", "refused_at", "refusals",
+    "refused_reason", "refused_at", "refusals", "refused_needed", "refused_left",
 ]  # fmt: skip
 USAGE = [
     "provider", "model", "calls", "failed_calls", "estimated_calls", "tokens_in", "tokens_out",
@@ -209,9 +209,12 @@ def test_a_person_sees_what_a_run_cost_what_it_holds_and_what_was_refused(pidisp
     assert "  $0.25 of at most $1.00, $0.70 held\n" in running
     shown = pidispatch("show", str(claim.run_id)).out
     assert "  ≥ $0.95 of at most $1.00\n" in shown
-    assert "attempt 1: 2 calls refused, the last for cost-cap, 2" in shown
+    assert (
+        "attempt 1: 2 calls refused, the last for cost-cap: it needed at least $0.10, and $0.05 was left, 2"
+        in shown
+    )
     said = pidispatch("explain", str(claim.run_id)).out
-    assert "exit code 0, 2 calls refused, the last for cost-cap\n" in said
+    assert "2 calls refused, the last for cost-cap: it needed at least $0.10, and $0.05 was left\n" in said
     assert said.endswith("in 2 calls, ≥ $0.95 of at most $1.00\n")
 
 

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
@@ -41,10 +42,10 @@ def demo(
     if api not in WIRE_APIS:
         raise typer.BadParameter(f"want {' or '.join(WIRE_APIS)}", param_hint="--api")
     home = read_settings().home / "demo"
-    home.mkdir(parents=True, exist_ok=True)
-    (home / "prices.json").write_text(json.dumps(PRICES), encoding="utf-8")
-    with ScriptedProvider() as provider:
-        environment = _environment(home, provider.url, api)
+    with ScriptedProvider() as provider, tempfile.TemporaryDirectory() as scratch:
+        prices = Path(scratch) / "prices.json"
+        prices.write_text(json.dumps(PRICES), encoding="utf-8")
+        environment = _environment(home, provider.url, api) | {"PIDISPATCH_PRICES_FILE": str(prices)}
         settings = load(environment, None)
         with running(settings, environment, _say, echo=False) as (_, database):
             sample, first = make_sample(settings)
@@ -73,7 +74,6 @@ def _environment(home: Path, url: str, api: str) -> dict[str, str]:
         "PIDISPATCH_PROVIDER_API_SCRIPTED": api,
         "PI_AUTH_FROM_PI": "0",
         "SCRIPTED_API_KEY": "a-key-that-stays-in-the-gateway",
-        "PIDISPATCH_PRICES_FILE": str(home / "prices.json"),
         "PI_MAX_COST_USD": "1",
         "PI_DAILY_CAP": "1000",
     }

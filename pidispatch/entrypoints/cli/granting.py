@@ -4,9 +4,10 @@ from typing import Annotated
 
 import typer
 
-from pidispatch.domain.money import WANTED, dollars, micros_of
+from pidispatch.domain.money import WANTED, micros_of
 from pidispatch.entrypoints.cli.options import AsJson, RunName
 from pidispatch.entrypoints.cli.output import err, out, plain, print_json
+from pidispatch.entrypoints.cli.wording import amount as amount_in_words
 from pidispatch.entrypoints.cli.wording import queue_in_words
 
 
@@ -34,7 +35,7 @@ def grant(
         document = {"public_id": made.public_id, "continues": made.continues, "cost_cap_micros": made.micros}
         print_json({**document, "rung": made.rung, "run": made.run})
         return
-    may = f"may spend ${dollars(made.micros)}"
+    may = f"may spend {amount_in_words('micros', made.micros)}"
     out.print(
         plain(f"{made.public_id} goes on with {made.continues} and {may}: queued for {made.run.target}")
     )

@@ -68,10 +68,15 @@ def cost_of(run: "RunRecord") -> str | None:
 
 
 def refusals_in_words(attempt: "AttemptRecord") -> str | None:
-    """`3 calls refused, the last for cost-cap`."""
+    """`3 calls refused, the last for cost-cap: it needed at least $0.36 of the $0.20 that were left`."""
     if not attempt.refusals:
         return None
-    return f"{count_of(attempt.refusals, 'call')} refused, the last for {attempt.refused_reason}"
+    said = f"{count_of(attempt.refusals, 'call')} refused, the last for {attempt.refused_reason}"
+    if attempt.refused_needed is None or attempt.refused_left is None:
+        return said
+    unit = "micros" if attempt.refused_reason == "cost-cap" else "tokens"
+    needed, left = amount(unit, attempt.refused_needed), amount(unit, attempt.refused_left)
+    return f"{said}: it needed at least {needed}, and {left} was left"
 
 
 def count_of(number: int, thing: str) -> str:
