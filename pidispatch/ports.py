@@ -686,13 +686,15 @@ class CallEnd:
 class Worst:
     """What a call may use at most, in micro-dollars and tokens; `least_*` with its output as short as it may be made.
 
-    Micros None: no price is known, so nothing can be said.
+    Micros None: no price is known, so nothing can be said. `others` are the models that may answer besides the one that
+    was asked for; None: nobody can tell.
     """
 
     micros: int | None = None
     least_micros: int | None = None
     tokens: int = 0
     least_tokens: int = 0
+    others: tuple[str, ...] | None = ()
 
 
 NOTHING_KNOWN = Worst()
@@ -712,6 +714,7 @@ class CallRefused:
     """The run may not make this call.
 
     closed: it is not live, asked to stop, or has no go; stopped: an operator stopped all calls; model-not-allowed;
+    model-policy-unenforceable: there is a list of models, and nobody can tell which would answer;
     turn-cap, token-cap, cost-cap: it would pass the run's cap; cost-cap-unenforceable: there is a cap and no price.
     """
 

@@ -53,8 +53,12 @@ BEGIN
   IF EXISTS (SELECT 1 FROM scopes s
              WHERE s.key IN ('*', its.scope, 'project:' || its.project) AND s.stopped_at IS NOT NULL) THEN
     refused := 'stopped';
-  ELSIF its.allowed_models IS NOT NULL
-        AND NOT EXISTS (SELECT 1 FROM unnest(its.allowed_models) AS allowed (model) WHERE lower(model) = the_model) THEN
+  ELSIF its.allowed_models IS NOT NULL AND asked->'others' = 'null' THEN
+    refused := 'model-policy-unenforceable';
+  ELSIF its.allowed_models IS NOT NULL AND EXISTS (
+      SELECT 1 FROM (SELECT the_model UNION ALL SELECT lower((asked->>'provider') || '/' || other)
+                     FROM jsonb_array_elements_text(asked->'others') AS others (other)) AS named (model)
+      WHERE NOT EXISTS (SELECT 1 FROM unnest(its.allowed_models) AS allowed (model) WHERE lower(allowed.model) = named.model)) THEN
     refused := 'model-not-allowed';
   ELSIF spent.turns >= its.max_turns THEN
     refused := 'turn-cap';

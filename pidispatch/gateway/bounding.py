@@ -46,7 +46,7 @@ class Output:
 class Bound:
     """What a call may use at most. `problem` names what in it is not bounded; the numbers then say nothing.
 
-    `models` may answer, each for its own price; the first is the one asked for.
+    `models` may answer, each for its own price; the first is the one asked for. `is_sure`: no other one can.
     """
 
     tokens_in: int
@@ -55,12 +55,15 @@ class Bound:
     models: tuple[str, ...]
     trace: Trace | None = None
     problem: str | None = None
+    is_sure: bool = True
 
     def worst(self, find: Find) -> Worst:
         most, least = self.output.limit, self.output.least
+        others = self.models[1:] if self.is_sure else None
+        tokens, least_tokens = self.tokens(most), self.tokens(least)
         if self.problem is not None:
-            return Worst(tokens=self.tokens(most), least_tokens=self.tokens(least))
-        return Worst(self.micros(find, most), self.micros(find, least), self.tokens(most), self.tokens(least))
+            return Worst(None, None, tokens, least_tokens, others)
+        return Worst(self.micros(find, most), self.micros(find, least), tokens, least_tokens, others)
 
     def tokens(self, limit: int) -> int:
         """Tokens at most, in and out, with this limit for the output."""
@@ -122,15 +125,20 @@ class Bounds:
     ) -> Bound:
         """`around`: what the request says beside its body that may change what its input counts (beta headers)."""
         dialect = DIALECTS[facts.api]
+        models: tuple[str, ...] = (envelope.model,)
+        is_sure = False
         try:
             models = _models(body, envelope)
+            is_sure = envelope.strange is None  # it could name further ones
             output = _output(dialect, body, envelope, facts)
             tokens_in, trace = self._input(run_id, facts.api, envelope, body, around)
         except (Unbounded, NotARequest) as problem:
             usual = facts.max_tokens or USUAL_OUTPUT
             names = dialect.limit_names(facts.name)[:1]
             asked = Output(usual, usual, 1, names, is_limited=False)
-            return Bound(LARGEST_WINDOW, asked, CacheWrites.LONG, (envelope.model,), problem=str(problem))
+            return Bound(
+                LARGEST_WINDOW, asked, CacheWrites.LONG, models, problem=str(problem), is_sure=is_sure
+            )
         # Another model counts in its own way.
         kept = trace if len(models) == 1 else None
         return Bound(tokens_in, output, cache_writes(facts.api, body), models, kept)

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import text
 
 from pidispatch.domain.rates import CostClass
-from pidispatch.ports import NOTHING_KNOWN, Budget, CallEnd, CallOpened, CallRefused, Ticket
+from pidispatch.ports import NOTHING_KNOWN, Budget, CallEnd, CallOpened, CallRefused, Ticket, Worst
 from pidispatch.store import pauses
 from pidispatch.store.calls import PostgresCallLedger, PostgresTickets
 from pidispatch.store.runs import PostgresRuns
@@ -328,6 +328,17 @@ def test_only_the_models_on_the_list_are_called_however_they_are_written(side):
     assert ask(side, model="sad") == CallRefused("model-not-allowed")
     side.caps(allowed_models=[])
     assert ask(side) == CallRefused("model-not-allowed")
+
+
+def test_whoever_may_answer_in_place_of_the_model_must_be_on_the_list_too(side):
+    go(side)
+    side.caps(allowed_models=["scripted/happy", "scripted/glad"])
+
+    assert isinstance(ask(side, Worst(others=("glad", "HAPPY"))), CallOpened)
+    assert ask(side, Worst(others=("glad", "sad"))) == CallRefused("model-not-allowed")
+    assert ask(side, Worst(others=None)) == CallRefused("model-policy-unenforceable")
+    side.caps()
+    assert isinstance(ask(side, Worst(others=None)), CallOpened)
 
 
 def test_an_operator_stops_all_calls_and_lets_them_go_on(side):

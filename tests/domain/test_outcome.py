@@ -60,7 +60,14 @@ def test_an_attempt_that_got_its_go_is_judged_by_what_is_certain(change, verdict
     assert judge(replace(RAN, **change)) == verdict
 
 
-REFUSALS = ["cost-cap", "token-cap", "turn-cap", "model-not-allowed", "cost-cap-unenforceable"]
+REFUSALS = [
+    "cost-cap",
+    "token-cap",
+    "turn-cap",
+    "model-not-allowed",
+    "cost-cap-unenforceable",
+    "model-policy-unenforceable",
+]
 
 
 @pytest.mark.parametrize(

@@ -172,11 +172,13 @@ class FakeLedger:
     def _refusal(self, run: FakeRun, call: FakeCall, worst: Worst) -> str | None:
         """Why not; None: `call` holds what it may use."""
         used = self._budget(call.run_id, run)
-        named = f"{call.provider}/{call.model}".lower()
         allowed = run.caps.allowed_models
         if run.stopped:
             return "stopped"
-        if allowed is not None and named not in {model.lower() for model in allowed}:
+        if allowed is not None and worst.others is None:
+            return "model-policy-unenforceable"
+        named = {f"{call.provider}/{model}".lower() for model in (call.model, *(worst.others or ()))}
+        if allowed is not None and not named <= {model.lower() for model in allowed}:
             return "model-not-allowed"
         if used.cap_turns is not None and self._turns(call.run_id) >= used.cap_turns:
             return "turn-cap"

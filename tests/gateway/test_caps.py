@@ -144,6 +144,7 @@ def test_without_a_cap_the_body_goes_out_as_it_came(make_house, greedy):
         ({"max_tokens": 1_000}, {}, "token-cap", "grant"),
         ({"max_turns": 0}, {}, "turn-cap", "grant"),
         ({"allowed_models": ["scripted/other"]}, {}, "model-not-allowed", "allowed"),
+        ({"allowed_models": ["scripted/other"]}, {"model": "other", "models": ["m"]}, "model-policy-unenforceable", "models"),
         ({"cost_cap_micros": 10**9}, {"model": "unpriced"}, "cost-cap-unenforceable", "price"),
         ({"cost_cap_micros": 10**9}, {"surprise": 1}, "cost-cap-unenforceable", "surprise"),
         ({"max_tokens": 10**6}, {"tools": [{"type": "web_search_1"}]}, "token-cap", "web_search_1"),
