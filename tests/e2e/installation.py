@@ -68,7 +68,8 @@ class Installation:
         figures = {"happy": {"contextWindow": 65_536, "maxTokens": 4_321}}
         ours = {"api": "openai-responses", "baseUrl": f"{self.provider.url}/v1", "key": "env:OUR_BOX_KEY"}
         theirs = {"baseUrl": f"{self.provider.url}/v1", "key": "pi"}
-        entries = {"our-box": {**ours, "slots": 2, "models": figures}, "groq": theirs}
+        keyless = {"baseUrl": f"{self.provider.url}/v1", "key": "none", "slots": 1}
+        entries = {"our-box": {**ours, "slots": 2, "models": figures}, "groq": theirs, "open-box": keyless}
         path = self.root / "providers.json"
         path.write_text(json.dumps({"version": 1, "providers": entries}))
         return path

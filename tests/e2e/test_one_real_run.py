@@ -79,7 +79,7 @@ def test_no_key_is_in_the_box_nor_in_any_file_of_the_home(installation):
 
 def test_each_provider_is_asked_by_its_own_api_with_its_own_key_and_figures(installation):
     paths = {}
-    for provider in ("scripted", "anthropic", "openai", "groq", "our-box"):
+    for provider in ("scripted", "anthropic", "openai", "groq", "open-box", "our-box"):
         folder = installation.repository(f"path-{provider}")
         before = len(installation.provider.asked)
         installation.run(folder, "--provider", provider)
@@ -92,6 +92,7 @@ def test_each_provider_is_asked_by_its_own_api_with_its_own_key_and_figures(inst
         "anthropic": ({"/v1/messages"}, {KEY}),
         "openai": ({"/v1/responses"}, {KEY}),
         "groq": ({"/v1/chat/completions"}, {STORED_KEY}),
+        "open-box": ({"/v1/chat/completions"}, {""}),
         "our-box": ({"/v1/responses"}, {KEY}),
     }
     assert {body["max_output_tokens"] for body in bodies} == {4_321}
