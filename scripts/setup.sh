@@ -95,6 +95,8 @@ main() {
     command -v git >/dev/null || install_packages git ca-certificates
     # Moves the clock of a test's Postgres. Where nobody may install it, only those cells of the fault matrix fail.
     if is_root && ! command -v faketime >/dev/null; then install_packages faketime; fi
+    # Makes the certificates of servers that tests start.
+    if is_root && ! command -v openssl >/dev/null; then install_packages openssl; fi
     ensure_python
     ensure_venv
     ensure_user
