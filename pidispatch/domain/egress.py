@@ -10,6 +10,8 @@ from pidispatch.domain.hostname import PORT, Target, normal_host, split_port
 from pidispatch.domain.publicaddress import is_public, read_address
 
 USUAL_PORTS = (443, 80)
+MOST_HOSTS = 100  # of one kind, let through or blocked, that are kept of one run; all others become one
+ELSEWHERE = Target("*", 0)
 ENTRY_MAX = 300
 WANTED = "a host, .host for it and what is below it, an address, each with :port if need be, or @preset"
 

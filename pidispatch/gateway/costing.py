@@ -1,5 +1,7 @@
 """Say what a call came to, and how far the figure may be trusted."""
 
+from collections.abc import Iterable
+
 from pidispatch.domain.rates import CostClass, Price, Rating, Tokens
 from pidispatch.ports import CallEnd, Cost
 
@@ -17,6 +19,13 @@ def cost_of(price: Price | None, end: CallEnd) -> Cost:
     billed = 200 <= end.status < 300 or used != Tokens()
     micros = price.cost(used) if billed else 0
     return Cost(micros, CostClass.METERED if end.measured else CostClass.ESTIMATE, price.version)
+
+
+def dearest_of(prices: Iterable[Price | None], end: CallEnd) -> Cost:
+    """The cost of a call that any of these models may have answered. Without one of the prices there is no saying."""
+    costs = [cost_of(price, end) for price in prices]
+    unknown = [cost for cost in costs if cost.micros is None]
+    return unknown[0] if unknown else max(costs, key=lambda cost: cost.micros or 0)
 
 
 def tokens_of(end: CallEnd) -> Tokens:

@@ -16,7 +16,6 @@ __all__ = [
     "limit_edits",
     "read_envelope",
     "usage_edits",
-    "with_usage",
 ]
 
 MOST_MODEL = 200
@@ -58,12 +57,8 @@ def read_envelope(body: bytes, api: str) -> Envelope:
     return Envelope(model, stream is True, spans, strange)
 
 
-def with_usage(body: bytes, envelope: Envelope) -> bytes:
-    """The same request, asking for a usage chunk at the stream's end (`stream_options.include_usage`)."""
-    return edited(body, usage_edits(body, envelope))
-
-
 def usage_edits(body: bytes, envelope: Envelope) -> list[Edit]:
+    """Ask for a usage chunk at the stream's end (`stream_options.include_usage`)."""
     span = envelope.spans.get("stream_options")
     if span is None:
         return [_insertion(body, b'"stream_options":{"include_usage":true}')]

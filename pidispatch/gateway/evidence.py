@@ -7,15 +7,13 @@ from dataclasses import dataclass
 
 import structlog
 
-from pidispatch.domain.egress import Reason
+from pidispatch.domain.egress import ELSEWHERE, MOST_HOSTS, Reason
 from pidispatch.domain.hostname import HOST_MAX, Target
 from pidispatch.errors import DatabaseUnavailable
 from pidispatch.ports import EgressUse, EgressUses
 
 FLUSH_SECONDS = 3.0
-MOST_HOSTS = 100  # of one kind in one run, before they become one
 MOST_WAITING = 20_000  # of all runs, while the database is away
-ELSEWHERE = Target("*", 0)
 
 log = structlog.get_logger(__name__)
 

@@ -12,7 +12,7 @@ from pidispatch.domain.redaction import Redactor
 from pidispatch.domain.wireapis import OPENAI
 from pidispatch.errors import DatabaseUnavailable
 from pidispatch.gateway.bounding import Bound, Bounds
-from pidispatch.gateway.costing import cost_of
+from pidispatch.gateway.costing import dearest_of
 from pidispatch.gateway.denial import denial
 from pidispatch.gateway.departures import Departures
 from pidispatch.gateway.envelope import Envelope, NotARequest, edited, read_envelope, usage_edits
@@ -165,7 +165,7 @@ class Proxy:
             self._settle(call, call_id, end)
 
     def _settle(self, call: Call, call_id: int, end: CallEnd) -> None:
-        cost = cost_of(call.prices[call.bound.models[0]], end)
+        cost = dearest_of(call.prices.values(), end)
         self._settler.settle(call.ticket.run_id, call_id, end, cost)
         self._bounds.learn(call.ticket.run_id, call.bound, end)
         said = {"run": call.ticket.public_id, "call": call_id, "tokens_out": end.tokens_out}

@@ -6,11 +6,9 @@ from datetime import datetime
 
 from sqlalchemy import Connection, text
 
+from pidispatch.domain.egress import ELSEWHERE, MOST_HOSTS, Reason
 from pidispatch.ports import EgressUse
 from pidispatch.store.database import Database
-
-MOST_HOSTS = 100  # of one kind in one run, before all others become one
-ELSEWHERE, OTHER = "*", "other"
 
 LIVES = text("SELECT 1 FROM runs WHERE id = :run FOR KEY SHARE")
 KNOWN = text("SELECT host, port, allowed, reason FROM egress_uses WHERE run_id = :run")
@@ -71,7 +69,7 @@ def _within_bounds(use: EgressUse, known: set[_Key]) -> EgressUse:
     of_its_kind = sum(allowed == use.allowed for _, _, allowed, _ in known)
     if _key(use) in known or of_its_kind < MOST_HOSTS:
         return use
-    return replace(use, host=ELSEWHERE, port=0, reason=OTHER)
+    return replace(use, host=ELSEWHERE.host, port=ELSEWHERE.port, reason=str(Reason.OTHER))
 
 
 def _key(use: EgressUse) -> _Key:

@@ -3,7 +3,7 @@
 import pytest
 
 from pidispatch.domain.rates import CostClass, Price, Rates, Rating, no_price
-from pidispatch.gateway.costing import cost_of
+from pidispatch.gateway.costing import cost_of, dearest_of
 from pidispatch.ports import CallEnd, Cost
 
 PRICED = Price(
@@ -52,3 +52,12 @@ def test_more_written_for_an_hour_than_written_at_all_is_not_counted_twice():
     odd = CallEnd(200, "stop", cache_write=10, cache_write_1h=30)
 
     assert cost_of(PRICED, odd).micros == 60 + 500
+
+
+def test_a_call_that_several_models_may_have_answered_costs_what_the_dearest_does():
+    end = CallEnd(200, "stop", tokens_in=1_000_000, tokens_out=0)
+    cheap, dear = (Price(Rating.PRICED, ((0, Rates(rate, 0, 0, 0, 0)),), "v") for rate in (2, 7))
+
+    assert dearest_of([cheap, dear], end) == cost_of(dear, end)
+    assert dearest_of([cheap], end) == cost_of(cheap, end)
+    assert dearest_of([cheap, None], end).micros is None

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pidispatch.domain.wireapis import ANTHROPIC, OPENAI, RESPONSES, WIRE_APIS
 from pidispatch.gateway.dialects import DIALECTS
-from pidispatch.gateway.envelope import NotARequest, edited, limit_edits, read_envelope, with_usage
+from pidispatch.gateway.envelope import NotARequest, edited, limit_edits, read_envelope, usage_edits
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -32,7 +32,7 @@ def test_it_reads_what_json_reads(before, after, stream, indent, ascii_only):
     assert (envelope.model, envelope.stream, set(envelope.spans)) == ("a/b-1", stream, {"model", "stream"})
     strange = [name for name in request if name not in WORDS and request[name] is not None]
     assert (envelope.strange is not None) == bool(strange)
-    assert json.loads(with_usage(body, envelope).decode("utf-8", "surrogatepass")) == {
+    assert json.loads(edited(body, usage_edits(body, envelope)).decode("utf-8", "surrogatepass")) == {
         **request,
         "stream_options": {"include_usage": True},
     }
@@ -66,7 +66,7 @@ def test_no_text_that_looks_like_json_makes_it_raise_anything_else(text):
 def test_options_that_are_there_are_kept_and_added_to(options, expected):
     body = f'{{"model":"m","stream":true,"stream_options": {options} ,"n":1}}'.encode()
 
-    changed = json.loads(with_usage(body, read_envelope(body, OPENAI)))
+    changed = json.loads(edited(body, usage_edits(body, read_envelope(body, OPENAI))))
 
     assert changed == {"model": "m", "stream": True, "stream_options": expected, "n": 1}
 

@@ -2,8 +2,9 @@
 
 from sqlalchemy import text
 
+from pidispatch.domain.egress import MOST_HOSTS
 from pidispatch.ports import EgressUse
-from pidispatch.store.egress import MOST_HOSTS, PostgresEgressUses
+from pidispatch.store.egress import PostgresEgressUses
 from pidispatch.store.rundetail import run_detail
 from tests.store.builders import a_host, a_run
 
