@@ -9,6 +9,8 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+from sqlalchemy import text
+
 from pidispatch.domain.limits import EVERYTHING, Cap, Period, Unit
 from pidispatch.domain.outcome import Again, End
 from pidispatch.domain.run import BoxEnd, Claim, Outcome
@@ -26,7 +28,11 @@ CAPS = (Cap(EVERYTHING, Unit.MICROS, Period.DAY, cap=DAY, amount=RUN),)
 DEAREST = 40_000
 LONGEST = 0.05  # seconds of a call
 APPLICATION = "spender"
-RUNS_AT_ONCE, CALLERS = 2, 2
+PROCESSES, RUNS_AT_ONCE, CALLERS = 5, 2, 2
+TOGETHER = 5.0  # seconds that a run waits at most for the others to be at work too
+AT_WORK = text("""
+SELECT count(*) FILTER (WHERE state = 'running') >= least(:most, count(*) FILTER (WHERE state <> 'ended')) FROM runs
+""")
 
 
 @dataclass
@@ -60,6 +66,7 @@ class Spender:
         container = f"{claim.run_id:08x}{claim.attempt:08x}" * 4
         claim = self.runs.boxed(job.claim, container_id=container, name=container)
         assert self.tickets.give_go(claim.run_id, claim.attempt, container)
+        self.wait_for_the_others()
         callers = [
             threading.Thread(target=self.call_away, args=(claim.run_id, claim.attempt))
             for _ in range(CALLERS)
@@ -71,6 +78,15 @@ class Spender:
         assert finish(self, claim.run_id, again=claim.attempt == 1 and random.random() < 0.2)
         while self.late:
             self.settle(*self.late.pop())
+
+    def wait_for_the_others(self) -> None:
+        """So that as many runs as may spend do so at the same time, however slow the machine is."""
+        deadline = time.monotonic() + TOGETHER
+        while time.monotonic() < deadline:
+            with self.database.transaction() as connection:
+                if connection.execute(AT_WORK, {"most": PROCESSES * RUNS_AT_ONCE}).scalar_one():
+                    return
+            time.sleep(0.02)
 
     def call_away(self, run_id: int, attempt: int) -> None:
         for _ in range(random.randint(3, 12)):

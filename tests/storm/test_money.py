@@ -23,11 +23,11 @@ from pidispatch.store.endings import PostgresEndings
 from pidispatch.store.invariants import look_for_contradictions
 from pidispatch.store.runs import PostgresRuns
 from tests.store.builders import HOST, a_boxed_run, a_host, a_run, assert_ledger_is_exact, value
-from tests.storm.spender import APPLICATION, DAY, RUN, Spender, finish
+from tests.storm.spender import APPLICATION, DAY, PROCESSES, RUN, Spender, finish
 from tests.support.calls import cost, worst
 
 ROOT = Path(__file__).resolve().parents[2]
-PROCESSES, DAYS, RUNS, PATIENCE = 5, 3, 16, 120
+DAYS, RUNS, PATIENCE = 3, 16, 120
 CONTAINER = "c0ffee" * 10
 THREADS, ROUNDS = 8, 1000
 
