@@ -88,7 +88,9 @@ class AdmissionGate:
             return policy
         # An operator's word for one run is in force as it is; the windows say whether there is room for it.
         granted = policy.with_run_cap(run.cost_cap_micros) if run.granted else policy
-        in_force = granted.narrowed(cost_cap=run.cost_cap_micros, models=run.allowed_models)
+        in_force = granted.narrowed(cost_cap=run.cost_cap_micros, models=run.models_asked)
+        # What an earlier attempt reserved counts its own models alone.
+        in_force = in_force.within(run.allowed_models)
         tried = Look(run, in_force, laps)
         checked = self._checks.check(tried)
         match checked:

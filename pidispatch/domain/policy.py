@@ -82,6 +82,13 @@ class Policy:
         allowed = self.allowed_models if models is None else tuple(models)
         return replace(self, max_cost_micros=min(caps, default=None), allowed_models=allowed)
 
+    def within(self, models: Sequence[str] | None) -> "Policy":
+        """The same without the models that are not among these; None leaves all."""
+        if models is None:
+            return self
+        allowed = self.allowed_models
+        return replace(self, allowed_models=tuple(each for each in models if allowed is None or each in allowed))
+
     def allows(self, provider: str, model: str) -> bool:
         """Whether a run may call this model."""
         return self.allowed_models is None or f"{provider}/{model}" in self.allowed_models

@@ -106,7 +106,7 @@ class Waiting:
     `granted`: it goes on where another stopped, and `cost_cap_micros` is what an operator gave it.
     `replicas` is how many runs its event started, None for one. `mutex` is what it brought along: a folder's lock is looked
     up anew, a forge's run has none but this. `cost_cap_micros` and `allowed_models` are as asked, or as they were in force
-    for its last attempt.
+    for its last attempt; `models_asked` is as asked.
     """
 
     run_id: int
@@ -133,6 +133,7 @@ class Waiting:
     cost_cap_micros: int | None = None
     granted: bool = False
     allowed_models: Sequence[str] | None = None
+    models_asked: Sequence[str] | None = None
     excluded_tools: Sequence[str] | None = None
     skills_dir: bytes | None = None
 

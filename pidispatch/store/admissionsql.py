@@ -24,7 +24,8 @@ SELECT r.id, r.public_id, r.epoch, p.folder, r.scope, r.provider, r.model, r.ima
        r.flow, r.attempt, coalesce(p.folder_given, p.folder), now(), r.one_shot,
        (SELECT w.public_id FROM one_shots o JOIN runs w ON w.id = o.run_id
          WHERE o.key = r.one_shot AND w.id <> r.id) AS spent_by, {HOLDS_BACK} AS breaker, r.replicas, r.kind, r.mutex,
-       r.command, r.cost_cap_micros, r.continues IS NOT NULL AS granted, r.allowed_models, r.excluded_tools, p.skills_dir,
+       r.command, r.cost_cap_micros, r.continues IS NOT NULL AS granted, r.allowed_models, r.models_asked, r.excluded_tools,
+       p.skills_dir,
        set_config('synchronous_commit', 'off', true)
 FROM marked r JOIN run_payloads p ON p.run_id = r.id
 """).bindparams(bindparam("passed", type_=ARRAY(BigInteger)))  # noqa: S608 - fixed words

@@ -41,10 +41,12 @@ FROM tree t JOIN spent s ON s.id = t.id
 """)
 # What bounds the parent bounds its children, or an agent could ask for a run without bounds.
 ADD_CHILD = text("""
-INSERT INTO runs (public_id, kind, target, scope, mutex, pinned_host, trigger_type, flow, image, priority, parent_id,
-                  root_id, chain_depth, cost_cap_micros, cost_cap_asked, allowed_models, models_asked, excluded_tools)
-SELECT :public_id, kind, target, scope, mutex, pinned_host, 'chain', :flow, image, priority, id, coalesce(root_id, id),
-       chain_depth + 1, cost_cap_asked, cost_cap_asked, models_asked, models_asked, excluded_tools
+INSERT INTO runs (public_id, kind, target, scope, mutex, pinned_host, trigger_type, flow, image, max_turns, max_tokens,
+                  priority, parent_id, root_id, chain_depth, cost_cap_micros, cost_cap_asked, allowed_models,
+                  models_asked, excluded_tools)
+SELECT :public_id, kind, target, scope, mutex, pinned_host, 'chain', :flow, image, max_turns, max_tokens,
+       priority, id, coalesce(root_id, id), chain_depth + 1, cost_cap_asked, cost_cap_asked, models_asked,
+       models_asked, excluded_tools
 FROM runs WHERE id = :id
 ON CONFLICT (public_id) DO NOTHING RETURNING id
 """)

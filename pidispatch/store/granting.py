@@ -25,14 +25,15 @@ SELECT r.public_id, r.state, r.outcome, r.reason, r.why, r.session_reason,
 FROM runs r LEFT JOIN run_payloads p ON p.run_id = r.id LEFT JOIN run_sessions s ON s.run_id = r.id
 WHERE r.id = :id FOR NO KEY UPDATE OF r
 """)
-# Everything is as it was used; turns and tokens may be used anew, as much as before. The money is what was granted.
+# Everything is as it was used; turns and tokens may be used anew, as much as before. The money is what was granted, also
+# for whatever is made of this run later. The models are those that were asked for: the installation's list is looked up anew.
 ADD_RUN = text("""
 INSERT INTO runs (public_id, kind, target, scope, mutex, pinned_host, trigger_type, trigger_id, trigger_index, flow,
-                  command, provider, model, image, max_turns, max_tokens, cost_cap_micros,
+                  command, provider, model, image, max_turns, max_tokens, cost_cap_micros, cost_cap_asked,
                   allowed_models, models_asked, excluded_tools, egress_hosts, priority, parent_id, root_id, chain_depth, subject, continues)
 SELECT :public_id, kind, target, scope, mutex, pinned_host, trigger_type, trigger_id, trigger_index, flow,
-       command, provider, model, image, max_turns, max_tokens, :micros,
-       allowed_models, models_asked, excluded_tools, egress_hosts, priority, parent_id, root_id, chain_depth, subject, id
+       command, provider, model, image, max_turns, max_tokens, :micros, :micros,
+       models_asked, models_asked, excluded_tools, egress_hosts, priority, parent_id, root_id, chain_depth, subject, id
 FROM runs WHERE id = :id RETURNING id
 """)
 ADD_PAYLOAD = text("""

@@ -20,15 +20,15 @@ SELECT r.public_id, r.state, coalesce(p.expires_at > clock_timestamp(), false) A
           AND q.created_at < date_trunc('minute', clock_timestamp())) AS earlier
 FROM runs r LEFT JOIN run_payloads p ON p.run_id = r.id WHERE r.id = :id FOR NO KEY UPDATE OF r
 """)
-# Provider, model, image and turns are repeated as they were used; every limit is that in force when the copy starts.
+# Provider, model, image, turns and tokens are repeated as they were used; every other limit is that in force when the copy starts.
 # It keeps its place in a chain: a repeat must not let an agent ask deeper. It is about the same, but another task in a
 # folder is another matter; and it spends no one-shot. What bounded it was asked for, and bounds the copy too.
 ADD_RUN = text("""
 INSERT INTO runs (public_id, kind, target, scope, mutex, pinned_host, trigger_type, trigger_id, trigger_index, flow,
-                  command, provider, model, image, max_turns, priority, parent_id, root_id, chain_depth, subject, requeue_of,
+                  command, provider, model, image, max_turns, max_tokens, priority, parent_id, root_id, chain_depth, subject, requeue_of,
                   cost_cap_micros, cost_cap_asked, allowed_models, models_asked, excluded_tools, egress_hosts)
 SELECT :public_id, kind, target, scope, mutex, pinned_host, trigger_type, trigger_id, trigger_index, flow,
-       command, provider, model, image, max_turns, priority, parent_id, root_id, chain_depth,
+       command, provider, model, image, max_turns, max_tokens, priority, parent_id, root_id, chain_depth,
        CASE WHEN kind <> 'local' OR NOT :other_task THEN subject END, id,
        cost_cap_asked, cost_cap_asked, models_asked, models_asked, excluded_tools, egress_hosts
 FROM runs WHERE id = :id

@@ -248,12 +248,12 @@ def test_a_requeue_repeats_the_task_and_resumes_nothing(site):
     going_on = grant(site, old)
     cancelling.cancel(site.database, going_on.run_id, actor="ada@h1")
 
-    for run_id in (old, going_on.run_id):
+    for run_id, cap in ((old, None), (going_on.run_id, 2_000_000)):
         requeueing.requeue(site.database, run_id, actor="ada@h1")
         claim, container = site.started()
         assert session_given(site, claim) == b""
         assert prompt(site, claim) == "paint it"
-        assert row(site.database, CAPS, id=claim.run_id)["cost_cap_micros"] is None
+        assert row(site.database, CAPS, id=claim.run_id)["cost_cap_micros"] == cap
         site.boxes.finish(container, 0)
         site.go(claim)
         site.finisher.finish(claim.run_id)

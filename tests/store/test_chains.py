@@ -95,7 +95,8 @@ def test_a_child_is_queued_with_what_it_inherits_and_nothing_else(database):
         "queued",
         0,
     )
-    assert [made[name] for name in ("provider", "model", "max_turns", "max_tokens")] == [None] * 4
+    assert [made[name] for name in ("provider", "model")] == [None] * 2
+    assert [made[name] for name in ("max_turns", "max_tokens")] == [parent["max_turns"], parent["max_tokens"]]
     assert (made["parent_id"], made["root_id"], made["chain_depth"]) == (claim.run_id, claim.run_id, 1)
     payload = row(
         database,
