@@ -6,12 +6,17 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from os.path import commonprefix
 
 from pidispatch.app.databases import opened
+from pidispatch.app.secrets import known_secrets
 from pidispatch.config import Settings
+from pidispatch.domain.redaction import Redactor
 from pidispatch.domain.run import State
-from pidispatch.errors import PidispatchError
-from pidispatch.ports import BoxWatch
+from pidispatch.errors import GatewayUnavailable, PidispatchError
+from pidispatch.gateway.client import ControlDoors
+from pidispatch.gateway.control import NAME as CONTROL
+from pidispatch.ports import BoxWatch, Redact
 from pidispatch.runtime.docker import DockerBoxes
 from pidispatch.runtime.engine import Engine
 from pidispatch.store import history, rundetail
@@ -23,11 +28,16 @@ UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
     "\U000e0000-\U000e007f]"
 )
+CONTEXT = 2048  # characters before a piece with which a secret that is split between two is still known
 BEFORE_A_BOX = (State.QUEUED, State.DEFERRED, State.HELD, State.ADMITTED, State.PREPARING)
 
 
 class OnAnotherHost(PidispatchError):
     """The container is another machine's."""
+
+
+class SecretsUnknown(PidispatchError):
+    """The gateway alone knows the providers' keys, so without it nobody can say what to mask."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +63,9 @@ class Gone:
 def output_of(
     settings: Settings, name: str, *, follow: bool, sleep: Callable[[float], None] = time.sleep
 ) -> Iterator[Output | NotYet | Gone]:
-    """The output of the run's last container. With `follow`, wait for one.
+    """The output of the run's last container, with the secrets masked that rows mask. With `follow`, wait for one.
 
-    Raises NoSuchRun, OnAnotherHost, EngineUnavailable, and what `opened` raises.
+    Raises NoSuchRun, OnAnotherHost, EngineUnavailable, SecretsUnknown (also from the texts), and what `opened` raises.
     """
     with opened(settings) as database:
         found = _with_container(database, history.find_run(database, name).id, follow=follow, sleep=sleep)
@@ -67,7 +77,9 @@ def output_of(
     watch = box_watch(engine)
     try:
         if container is not None and watch.inspect(container) is not None:
-            yield Output(seen(watch.output(container, follow=follow)))
+            mask = masks(settings)
+            mask(b"\n")  # without a gateway, say so before the first line
+            yield Output(masked(seen(watch.output(container, follow=follow)), mask))
         else:
             what = NotYet if run.state in BEFORE_A_BOX else Gone
             yield what(run.public_id, run.state)
@@ -77,6 +89,34 @@ def output_of(
 
 def box_watch(engine: Engine) -> BoxWatch:
     return DockerBoxes(engine)
+
+
+def masks(settings: Settings) -> Redact:
+    """What this process knows, and what the gateway alone knows."""
+    own, doors = Redactor(known_secrets(settings)), ControlDoors(settings.run_dir / CONTROL)
+
+    def mask(data: bytes) -> bytes:
+        try:
+            return doors.redact(own.data(data))
+        except GatewayUnavailable as error:
+            raise SecretsUnknown(
+                f"the output may hold secrets that only the gateway knows, and {error}; start it, or read the container's"
+                " output as it is with `docker logs`"
+            ) from error
+
+    return mask
+
+
+def masked(texts: Iterable[str], mask: Redact) -> Iterator[str]:
+    """The texts without secrets, each as soon as it comes: also those that are split between two or spelled out slowly.
+
+    What was shown of a secret before it could be known as one is less than rows show of any.
+    """
+    before = ""
+    for text in texts:
+        told, found = (mask(each.encode()).decode(errors="replace") for each in (before, before + text))
+        yield found[len(commonprefix((told, found))) :]
+        before = (before + text)[-CONTEXT:]
 
 
 def seen(pieces: Iterable[bytes]) -> Iterator[str]:

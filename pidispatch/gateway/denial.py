@@ -15,7 +15,8 @@ _SAID = {
     "model-not-allowed": "its trigger or the installation does not list this model among those allowed",
     "model-policy-unenforceable": "only listed models may answer it, and what it asks for may name others",
     "turn-cap": f"it has made as many model calls as it may; {_GRANT}",
-    "token-cap": f"it could pass the run's cap of tokens; {_GRANT}",
+    "token-cap": "it could pass the run's cap of tokens, which counts all that each call sends, cached or not;"
+    f" {_GRANT}",
     "cost-cap": f"it could pass the run's cap of dollars; {_GRANT}",
     "cost-cap-unenforceable": "the run has a cap of dollars, and the model no known price: name it in the prices file",
 }

@@ -6,11 +6,15 @@ import tracemalloc
 import pytest
 
 from pidispatch.app import output
+from pidispatch.domain.redaction import MASK, Redactor
+from pidispatch.domain.secretforms import core
 from pidispatch.errors import EngineUnavailable
 from pidispatch.runtime.docker import DockerBoxes
 from pidispatch.runtime.engine import Engine
 from tests.cli.lives import begin, end, meanwhile
 from tests.fakes.boxes import FakeBoxes
+from tests.gateway.conftest import make_house, run_dir
+from tests.gateway.parts import KEY
 from tests.store.builders import a_host, a_run, value
 from tests.support.boxes import a_box, an_installation, eventually, image_or_skip
 from tests.support.image import IMAGE
@@ -18,8 +22,18 @@ from tests.support.image import IMAGE
 ESCAPES = b"plain \x1b[31mred\x1b[0m\ttab\r\nbell\x07 \xc2\x9bnot \xe2\x80\xaeleft \xed\xa0\x80 \xff end\n"
 
 
+__all__ = ["make_house", "run_dir"]
+
+
 @pytest.fixture
-def boxes(monkeypatch):
+def gateway(bare, make_house, run_dir):
+    """The one process that knows the providers' keys."""
+    bare.setenv("PIDISPATCH_RUN_DIR", str(run_dir))
+    return make_house()
+
+
+@pytest.fixture
+def boxes(monkeypatch, gateway):
     boxes = FakeBoxes()
     monkeypatch.setattr(output, "box_watch", lambda engine: boxes)
     return boxes
@@ -41,6 +55,44 @@ def test_the_output_of_a_box_is_printed_without_what_a_terminal_obeys(pidispatch
 
     assert said.code == 0
     assert said.out == "plain [31mred[0m\ttab\nbell not left \ufffd\ufffd\ufffd \ufffd end\n"
+
+
+def test_a_key_in_the_output_is_masked_as_in_rows(pidispatch, boxes, boxed):
+    boxes.finish(boxed[1], 0, f"it is {KEY}, or {KEY.encode().hex()}\n".encode())
+
+    said = pidispatch("logs", boxed[0].public_id)
+
+    assert said.out == "it is [redacted], or [redacted]\n"
+
+
+def test_without_a_gateway_nobody_knows_what_to_mask(pidispatch, bare, boxes, boxed):
+    boxes.finish(boxed[1], 0, f"it is {KEY}\n".encode())
+    bare.setenv("PIDISPATCH_RUN_DIR", "/tmp/pd-cli-no-such-run")
+
+    said = pidispatch("logs", boxed[0].public_id)
+
+    assert (said.code, said.out) == (1, "")
+    assert said.err.startswith("pidispatch: the output may hold secrets that only the gateway knows")
+
+
+@pytest.mark.parametrize("size", [1, 5, 11, 12, 40])
+def test_a_key_that_is_spelled_out_is_never_shown_to_its_twelfth_letter(size):
+    mask = Redactor([KEY]).data
+    said = f"first {KEY} then\n{KEY}\n" + "\n".join(KEY) + "\nthe end\n"
+    pieces = [said[at : at + size] for at in range(0, len(said), size)]
+
+    shown = "".join(output.masked(pieces, mask))
+
+    letters, secret = core(shown.replace(MASK, "QQQ")), core(KEY)
+    assert not any(secret[at : at + 12] in letters for at in range(len(secret) - 11))
+    assert shown.startswith("first ")
+    assert shown.endswith("the end\n")
+
+
+def test_what_holds_no_secret_is_shown_as_it_came():
+    pieces = ["one ", "two\n", "", "three " * 500, "\ud800".encode(errors="replace").decode()]
+
+    assert "".join(output.masked(pieces, Redactor([KEY]).data)) == "".join(pieces)
 
 
 def test_a_character_split_between_two_pieces_is_whole():
@@ -137,7 +189,7 @@ def test_an_engine_that_is_down_is_one_line(pidispatch, boxes, boxed):
 
 
 @pytest.mark.docker
-def test_a_real_container_is_read_and_followed_to_its_end(pidispatch, database):
+def test_a_real_container_is_read_and_followed_to_its_end(pidispatch, database, gateway):
     engine = Engine()
     image = image_or_skip(engine)
     real = DockerBoxes(engine)
