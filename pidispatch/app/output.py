@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from os.path import commonprefix
+from itertools import takewhile
 
 from pidispatch.app.databases import opened
 from pidispatch.app.secrets import known_secrets
@@ -115,7 +115,8 @@ def masked(texts: Iterable[str], mask: Redact) -> Iterator[str]:
     before = ""
     for text in texts:
         told, found = (mask(each.encode()).decode(errors="replace") for each in (before, before + text))
-        yield found[len(commonprefix((told, found))) :]
+        same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(told, found, strict=False)))
+        yield found[same:]
         before = (before + text)[-CONTEXT:]
 
 

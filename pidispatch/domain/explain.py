@@ -37,7 +37,7 @@ _STOPPED_BY = {
     "scope": "slots",
 }
 _WINDOW_WORDS = frozenset(
-    {"over-budget", "soft-hold", "scope-cap", "project-cap", "daily-token-cap", "dollar-cap"}
+    {"over-budget", "soft-hold", "scope-cap", "project-cap", "daily-token-cap", "dollar-cap", "cap-held"}
 )
 
 

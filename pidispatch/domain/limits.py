@@ -1,7 +1,7 @@
 """Decide whether one more run fits into its windows of spend."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 EVERYTHING = "*"  # the scope that every run belongs to
@@ -45,10 +45,14 @@ class Cap:
 
 @dataclass(frozen=True, slots=True)
 class WindowFill:
-    """A cap beside what its window holds once this run's amount is counted."""
+    """A cap beside what its window holds once this run's amount is counted.
+
+    `held` is how much of `used` other runs only hold and may yet give back: their end decides.
+    """
 
     cap: Cap
     used: int
+    held: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,18 @@ class Exceeds:
 
     reason: str
     why: str
+
+
+@dataclass(frozen=True, slots=True)
+class HeldByOthers:
+    """The run may start once others have given back what they hold of this window, or never: nobody knows yet."""
+
+    fill: WindowFill
+
+    @property
+    def room_at(self) -> int:
+        """The run fits once the window's use, without it, is no more than this."""
+        return most_used(self.fill.cap) - self.fill.cap.amount
 
 
 def window_state(used: int, cap: int, soft_pct: int | None) -> WindowState:
@@ -87,18 +103,28 @@ def most_used(cap: Cap) -> int:
     return cap.cap if cap.soft_pct is None else min(cap.cap, cap.cap * cap.soft_pct // 100)
 
 
-def decide(fills: Iterable[WindowFill]) -> Fits | Exceeds:
+def decide(fills: Iterable[WindowFill]) -> Fits | Exceeds | HeldByOthers:
     """The ladder: tokens of the day, runs from the narrowest scope to the widest, dollars in the same order.
 
-    Within one ledger the worst window decides, and among equals the first of day, week, month.
+    Within one ledger the worst window decides, and among equals the first of day, week, month. What others only hold
+    refuses nobody: it is waited for, unless the run would not fit without it either.
     """
-    rest = list(fills)
-    for ledger in _ledgers(rest):
+    asked = list(fills)
+    certain = _first_over([replace(fill, used=fill.used - fill.held) for fill in asked])
+    if certain is not None:
+        fill, state = certain
+        return Exceeds(_reason(fill.cap, state), f"{fill.cap.period}-cap")
+    possible = _first_over(asked)
+    return Fits() if possible is None else HeldByOthers(possible[0])
+
+
+def _first_over(fills: Sequence[WindowFill]) -> tuple[WindowFill, WindowState] | None:
+    for ledger in _ledgers(fills):
         for worst in (WindowState.OVER, WindowState.SOFT_HOLD):
             for fill in ledger:
                 if fill_state(fill) is worst:
-                    return Exceeds(_reason(fill.cap, worst), f"{fill.cap.period}-cap")
-    return Fits()
+                    return fill, worst
+    return None
 
 
 def _ledgers(fills: Sequence[WindowFill]) -> list[list[WindowFill]]:

@@ -87,7 +87,9 @@ class Policy:
         if models is None:
             return self
         allowed = self.allowed_models
-        return replace(self, allowed_models=tuple(each for each in models if allowed is None or each in allowed))
+        return replace(
+            self, allowed_models=tuple(each for each in models if allowed is None or each in allowed)
+        )
 
     def allows(self, provider: str, model: str) -> bool:
         """Whether a run may call this model."""

@@ -1,14 +1,23 @@
 """Admit one waiting run: every fact, the reservation and the claim in one transaction."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from psycopg.types.json import Jsonb
 from sqlalchemy import Connection
 
 from pidispatch.domain import oneshot
-from pidispatch.domain.limits import PROJECT, Cap, Exceeds, WindowFill, decide, fill_state, most_used
+from pidispatch.domain.limits import (
+    PROJECT,
+    Cap,
+    Exceeds,
+    HeldByOthers,
+    WindowFill,
+    decide,
+    fill_state,
+    most_used,
+)
 from pidispatch.domain.run import Claim, Waiting
 from pidispatch.ports import Admitted, Answer, Deferred, Facts, NoRoom, Passed, Ready, Refused
 from pidispatch.store.admissionsql import (
@@ -16,6 +25,7 @@ from pidispatch.store.admissionsql import (
     BLOCKER,
     CANDIDATES,
     DEFER,
+    HELD,
     LOCK_RUN,
     REFUSE,
     SET_BOUND,
@@ -27,6 +37,9 @@ from pidispatch.store.database import Database
 from pidispatch.store.ledger import EXPIRE_PAYLOAD, close
 from pidispatch.store.oneshots import spend
 from pidispatch.store.pipeline import COMMIT, Asked, alone, together
+
+CAP_HELD = "cap-held"
+LOOK_AGAIN = timedelta(minutes=1)  # what is held may have been used by then, and the run is refused
 
 
 class Took(NamedTuple):
@@ -128,7 +141,7 @@ class PostgresAdmissions:
 
     def _decide(self, connection: Connection, run: Waiting, ready: Ready) -> Answer:
         """Say why the run is stopped. A refusal, or no room, leaves no trace in any window."""
-        ((took,),) = together(connection, self._take(run, ready, claims=False))
+        ((took,), held) = together(connection, self._take(run, ready, claims=False), _held(run, ready))
         answer = _plain(run, took)
         if answer is not None:
             return answer
@@ -139,8 +152,16 @@ class PostgresAdmissions:
         if took.stop == "scope":
             return _busy(connection, run, ready, facts, took)
         # A further attempt of a run that already paid for its place counts in no window.
-        fills = [] if took.paid else list(map(WindowFill, ready.caps, took.used or ()))
+        fills = (
+            []
+            if took.paid
+            else [_fill(*each) for each in zip(ready.caps, took.used or (), held, strict=False)]
+        )
         verdict = decide(fills)
+        if isinstance(verdict, HeldByOthers):
+            facts["windows"] = [_seen(fill) for fill in fills]
+            holder = held[fills.index(verdict.fill)]
+            return _held_by_others(connection, run, verdict, holder, ready=ready, facts=facts)
         refusal = None
         if isinstance(verdict, Exceeds):
             refusal = Refused(verdict.reason, verdict.why)
@@ -184,6 +205,36 @@ def _busy(connection: Connection, run: Waiting, ready: Ready, facts: Facts, took
     return Deferred("scope")
 
 
+def _held(run: Waiting, ready: Ready) -> Asked:
+    keys = {
+        "scopes": [cap.scope for cap in ready.caps],
+        "units": [str(cap.unit) for cap in ready.caps],
+        "periods": [str(cap.period) for cap in ready.caps],
+    }
+    return HELD, {**keys, "run": run.run_id}
+
+
+def _fill(cap: Cap, used: int, held: Any) -> WindowFill:
+    return WindowFill(cap, used, held.held)
+
+
+def _held_by_others(
+    connection: Connection, run: Waiting, verdict: HeldByOthers, holder: Any, *, ready: Ready, facts: Facts
+) -> Deferred:
+    until = run.now + LOOK_AGAIN
+    _defer(
+        connection,
+        run,
+        cause=CAP_HELD,
+        until=until,
+        blocked_by=holder.most_by,
+        waits_for=(holder.window_id, verdict.room_at),
+        ready=ready,
+        facts=facts,
+    )
+    return Deferred(CAP_HELD, until)
+
+
 def _spent(connection: Connection, run: Waiting, facts: Facts) -> Refused | None:
     """Spend the run's one-shot, unless somebody did since the run was looked at. The windows are locked by now."""
     by = spend(connection, run.run_id)
@@ -215,6 +266,7 @@ def _seen(fill: WindowFill) -> dict[str, Any]:
         "cap": cap.cap,
         "amount": cap.amount,
         "state": str(fill_state(fill)),
+        **({"held": fill.held} if fill.held else {}),
     }
 
 
@@ -226,6 +278,7 @@ def _defer(
     facts: Facts,
     until: datetime | None = None,
     blocked_by: int | None = None,
+    waits_for: tuple[int | None, int | None] = (None, None),
     ready: Ready | None = None,
 ) -> None:
     connection.execute(
@@ -236,6 +289,8 @@ def _defer(
             "cause": cause,
             "until": until,
             "blocked_by": blocked_by,
+            "window": waits_for[0],
+            "room_at": waits_for[1],
             "mutex": None if ready is None else ready.mutex,
             "project": None if ready is None else ready.project,
             "facts": {**facts, "answer": {"kind": "deferred", "at": run.now.isoformat(), "cause": cause}},

@@ -7,7 +7,7 @@ from sqlalchemy.types import BigInteger, Integer, Text
 
 from pidispatch.store.breakercount import HOLDS_BACK
 from pidispatch.store.models import OCCUPYING_SQL
-from pidispatch.store.startable import STARTABLE
+from pidispatch.store.startable import ONLY_HELD, STARTABLE
 
 # Priority with ageing (600 s of waiting are one step), scopes in turn, then age. The payload is read of the chosen alone.
 # Who looks says so in the row, or all who look at the same time would check one run, and all but one in vain; a worker
@@ -44,14 +44,34 @@ BLOCKER = text(f"""
 SELECT id FROM runs WHERE :key IN (mutex, scope, 'project:' || project) AND state IN ({OCCUPYING_SQL})
 ORDER BY admitted_at LIMIT 1
 """)  # noqa: S608 - fixed words
+# What other runs only hold of each window, and who holds the most. Asked with the windows locked, of which none changes
+# without its lock.
+HELD = text(f"""
+SELECT w.id AS window_id, coalesce(h.held, 0) AS held, h.most_by
+FROM unnest(:scopes, :units, :periods) WITH ORDINALITY AS a (scope, unit, period, place)
+LEFT JOIN spend_windows w ON w.scope = a.scope AND w.unit = a.unit AND w.period = a.period
+  AND w.starts_on = date_trunc(a.period, now() AT TIME ZONE 'UTC')::date
+LEFT JOIN LATERAL (
+  SELECT sum(v.held)::bigint AS held, (array_agg(v.run_id ORDER BY v.held DESC, v.run_id))[1] AS most_by
+  FROM reservations v WHERE v.window_id = w.id AND v.run_id <> :run AND {ONLY_HELD}) h ON true
+ORDER BY a.place
+""").bindparams(  # noqa: S608 - fixed words
+    bindparam("scopes", type_=ARRAY(Text)),
+    bindparam("units", type_=ARRAY(Text)),
+    bindparam("periods", type_=ARRAY(Text)),
+    bindparam("run", type_=BigInteger),
+)
 DEFER = text("""
 UPDATE runs SET state = 'deferred', epoch = epoch + 1, cause = :cause, mutex = coalesce(:mutex, mutex),
        project = coalesce(:project, project), not_before = :until, blocked_by = :blocked_by,
+       waits_window = :window, waits_room_at = :room_at,
        state_since = clock_timestamp(), looked_at = NULL, admission = coalesce(:facts, admission)
 WHERE id = :id AND epoch = :epoch AND state IN ('queued', 'deferred')
 """).bindparams(
     bindparam("until", type_=DateTime(timezone=True)),
     bindparam("blocked_by", type_=BigInteger),
+    bindparam("window", type_=BigInteger),
+    bindparam("room_at", type_=BigInteger),
     bindparam("mutex", type_=Text),
     bindparam("project", type_=Text),
     bindparam("facts", type_=JSONB),

@@ -231,6 +231,12 @@ class Run(Base):
     blocked_by: Mapped[int | None] = mapped_column(
         ForeignKey("runs.id", ondelete="SET NULL"), comment="The run it waits for"
     )
+    waits_window: Mapped[int | None] = mapped_column(
+        BigInteger, comment="With the cause cap-held: the window of which others hold what it needs"
+    )
+    waits_room_at: Mapped[int | None] = mapped_column(
+        BigInteger, comment="It fits as soon as that window's use is no more than this"
+    )
 
     attempt: Mapped[int] = mapped_column(
         SmallInteger, server_default=text("0"), comment="Names the container"

@@ -73,6 +73,8 @@ def test_a_run_refused_by_a_cap_shows_the_window_that_was_full(pidispatch, datab
     a_host(database)
     a_run(database)
     try_next(database, some_caps(daily=1))
+    with database.transaction() as connection:
+        connection.execute(text("UPDATE run_attempts SET go_at = clock_timestamp()"))
     refused = a_run(database)
     try_next(database, some_caps(daily=1))
 
@@ -83,6 +85,19 @@ def test_a_run_refused_by_a_cap_shows_the_window_that_was_full(pidispatch, datab
     assert "refused, over-budget day-cap" in said
     assert "stopped here  over-budget day-cap: 2 of 1, 1 of it this run's: over" in said
     assert said.splitlines()[-1].startswith("ended 2")
+
+
+def test_a_run_that_waits_for_what_others_hold_says_how_much(pidispatch, database):
+    a_host(database)
+    a_run(database)
+    try_next(database, some_caps(daily=1))
+    waiter = a_run(database)
+    try_next(database, some_caps(daily=1))
+
+    said = " ".join(pidispatch("explain", str(waiter)).out.split())
+
+    assert "what is left of a cap is held by runs that have not ended (cap-held)" in said
+    assert "2 of 1, 1 of it this run's and 1 held by runs that have not ended: over" in said
 
 
 def test_a_refused_run_shows_the_gate_that_stopped_it(pidispatch, database, site):

@@ -53,7 +53,7 @@ def test_a_scopes_cap_refuses_without_touching_the_global_counter(site):
 def test_a_global_refusal_gives_the_scopes_place_back(site):
     site.policy = replace(site.policy, daily_cap=1, by_scope={"folder:/repos/x": ScopeCaps(day=5)})
     a_run(site.database, folder="/repos/y")
-    site.started()
+    site.go(site.started()[0])
     refused = a_run(site.database, folder="/repos/x")
 
     assert site.gate.admit() is None
@@ -71,6 +71,7 @@ def test_a_projects_cap_holds_over_its_members(site):
     )
     a_run(site.database, folder="/repos/a")
     claim, _ = site.started()
+    site.go(claim)
     other = a_run(site.database, folder="/repos/b")
 
     assert site.gate.admit() is None
@@ -163,13 +164,13 @@ def test_dollars_reserve_the_runs_cap_and_settle_at_what_is_known(site, tokens, 
     assert_ledger_is_exact(site.database)
 
 
-def test_a_dollar_window_refuses_what_would_pass_it_and_equality_fits(site):
+def test_a_dollar_window_that_is_used_up_refuses_and_equality_fits(site):
     site.policy = replace(site.policy, max_cost_micros=1_000_000, daily_micros=2_000_000)
-    a_run(site.database)
-    a_run(site.database)
+    for _ in range(2):
+        a_run(site.database)
+        claim, _ = site.started()
+        finish(site, claim, tokens=10, cost=1_000_000)
     third = a_run(site.database)
-    site.started()
-    site.started()
 
     assert site.gate.admit() is None
 
@@ -243,7 +244,7 @@ def test_an_overlay_that_cannot_be_read_refuses_every_run(site):
 def test_after_a_hundred_refusals_a_raised_cap_admits_at_once(site):
     site.policy = replace(site.policy, daily_cap=1, concurrency=200)
     a_run(site.database)
-    site.started()
+    site.go(site.started()[0])
     for _ in range(100):
         a_run(site.database)
     while site.gate.admit() is not None or value(

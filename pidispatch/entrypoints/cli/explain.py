@@ -27,7 +27,10 @@ if TYPE_CHECKING:
     from pidispatch.domain.explain import GateLine, LastAnswer, WaitsFor
 
 MOST_TOLD = 10  # who asked, on a screen
-_CAUSES = {"provider-busy": "its provider is busy (provider-busy)"}
+_CAUSES = {
+    "provider-busy": "its provider is busy (provider-busy)",
+    "cap-held": "what is left of a cap is held by runs that have not ended (cap-held)",
+}
 
 
 def explain(run: RunName, as_json: AsJson = False) -> None:
@@ -113,9 +116,11 @@ def seen_in_words(line: "GateLine") -> str:
     match line.gate, line.saw:
         case _, None:
             pass
-        case "window", {"unit": unit, "used": used, "cap": cap, "amount": adds, "state": state}:
+        case "window", {"unit": unit, "used": used, "cap": cap, "amount": adds, "state": state, **more}:
+            held = more.get("held")
+            others = f" and {amount(unit, held)} held by runs that have not ended" if held else ""
             words.append(
-                f"{amount(unit, used)} of {amount(unit, cap)}, {amount(unit, adds)} of it this run's: {state}"
+                f"{amount(unit, used)} of {amount(unit, cap)}, {amount(unit, adds)} of it this run's{others}: {state}"
             )
         case "slots", [*scopes]:
             words.append(", ".join(_slot(scope) for scope in scopes))
