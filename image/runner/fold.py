@@ -32,6 +32,7 @@ class Folded(NamedTuple):
     prompt_error: str | None = None
     handled: bool = False  # the prompt started no run
     context: tuple[int, int] | None = None  # tokens, window
+    tools: tuple[int, int] = (0, 0)  # that have ended, that failed
 
 
 START = Folded()
@@ -79,6 +80,11 @@ def _entry(so_far: Folded, event: dict[str, Any]) -> Folded:
     return so_far._replace(limit=so_far.limit or reason)
 
 
+def _tool(so_far: Folded, event: dict[str, Any]) -> Folded:
+    ended, failed = so_far.tools
+    return so_far._replace(tools=(ended + 1, failed + (event.get("isError") is not False)))
+
+
 def _response(so_far: Folded, event: dict[str, Any]) -> Folded:
     command, data = event.get("command"), _object(event.get("data"))
     if command == "prompt":
@@ -118,5 +124,6 @@ _CHANGES: dict[str, Callable[[Folded, dict[str, Any]], Folded]] = {
     "auto_retry_start": _retry,
     "compaction_end": _compaction,
     "entry_appended": _entry,
+    "tool_execution_end": _tool,
     "response": _response,
 }

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Sequence
 
 PERSONA_BYTES = 1024 * 1024
 
@@ -33,6 +34,14 @@ def skill_folders(job: str, workspace: str) -> tuple[str, ...]:
     places = (f"{workspace}/.pi/skills", f"{job}/skills")
     found = ((place, _facts(place)) for place in places)
     return tuple(place for place, facts in found if facts is not None and stat.S_ISDIR(facts.st_mode))
+
+
+def has_skill(folders: Sequence[str], name: str) -> bool:
+    """Whether one of these holds a skill of this name; one that cannot be looked at is none."""
+    return any(
+        facts is not None and stat.S_ISREG(facts.st_mode)
+        for facts in (_facts(f"{folder}/{name}/SKILL.md") for folder in folders)
+    )
 
 
 def _facts(path: str) -> os.stat_result | None:

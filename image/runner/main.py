@@ -20,12 +20,12 @@ from .fold import START, Folded, step
 from .forward import PORT, Forwarder
 from .gate import GO_SECONDS, REPORT_SECONDS, NoGo, ask_go, send_report
 from .landing import Near, steer, watch
-from .layers import skill_folders, system_prompts
+from .layers import has_skill, skill_folders, system_prompts
 from .narrate import narrate
 from .pi import DeadlinePassed, Pi
 from .process import compile_cache, hide_from_same_user
 from .settings import ConfigError, Settings, parse
-from .summary import summary
+from .summary import notes, summary
 
 _HOME = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _GRACE_SECONDS = 60  # the worker enforces the deadline; ours is the backstop
@@ -106,6 +106,7 @@ class Run:
         self._session_size = session_size(places.session)
         self.folded: Folded = START
         self._pi: Pi | None = None
+        self._skill_missing = False
         self._working = False  # between the prompt and pi's end: only then there is somebody to steer
 
     def finish(self) -> int:
@@ -149,13 +150,16 @@ class Run:
 
     def _start_pi(self) -> Pi:
         session = None if self._session_size is None else self._places.session
+        skills = skill_folders(self._places.job, self._places.cwd)
+        # Before the agent starts: what it writes later is no skill that it was given.
+        self._skill_missing = self._settings.flow is not None and not has_skill(skills, self._settings.flow)
         command = pi_command(
             self._places.pi,
             self._settings,
             f"{_HOME}/runner/guard.mjs",
             session,
             prompts=system_prompts(f"{_HOME}/floor", self._places.cwd, chains=self._settings.chains),
-            skills=skill_folders(self._places.job, self._places.cwd),
+            skills=skills,
         )
         cache = compile_cache(self._places.cache, "/tmp/.v8cache")
         env = pi_env(self._env, cache, read_forwarded(self._places.job))
@@ -215,7 +219,14 @@ class Run:
         """Report, then the exit line: whoever reads the line finds the report already kept."""
         message = exitline.cap_message(verdict.message) if verdict.message else None
         said = summary(self.folded, verdict, message, self._session())
-        report = {"v": 1, "attempt": self._settings.attempt, "pi": pi_version(self._places.pi), **said}
+        noticed = notes(self.folded, skill_missing=self._skill_missing)
+        report = {
+            "v": 1,
+            "attempt": self._settings.attempt,
+            "pi": pi_version(self._places.pi),
+            **said,
+            "notes": noticed,
+        }
         send_report(self._settings.gate, self._key, report, seconds=seconds)
         fields = {**said, "truncated": verdict.truncated or None}
         exitline.write(exitline.line("exit", self._settings.job_id, fields))

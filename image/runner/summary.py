@@ -8,6 +8,13 @@ from .decide import Verdict
 from .fold import Folded
 
 
+def notes(folded: Folded, *, skill_missing: bool) -> list[str]:
+    """Where the run may have fallen short, in pidispatch's words."""
+    ended, failed = folded.tools
+    found = {"tools-failed": 0 < ended == failed, "skill-missing": skill_missing}
+    return [word for word, holds in found.items() if holds]
+
+
 def summary(
     folded: Folded, verdict: Verdict, message: str | None, session: dict[str, Any] | None
 ) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from pidispatch.app.places import addresses, host_zone
 from pidispatch.app.waiting import wait_keeper
 from pidispatch.config import AtSigterm, Settings, without_effect
 from pidispatch.execute.chain import ChainCollector, ChainLimits
+from pidispatch.execute.changes import Changes
 from pidispatch.execute.cleanup import Cleanup
 from pidispatch.execute.finish import Finisher
 from pidispatch.execute.launch import BoxLimits, Launcher
@@ -99,6 +100,7 @@ def _joined(adapters: Adapters, installation: str) -> WorkerApp:
         middleware=[shutdown, PrefetchThreads(), WarmThreads(gate.warm), beside, admission],
     )
     bell = RedisBell(broker)
+    gitbox = DockerGitBox(adapters.engine, installation=installation)
     cleanup = Cleanup(boxes=adapters.boxes, doors=adapters.doors, files=adapters.files, bell=bell)
     finisher = Finisher(
         host=adapters.host,
@@ -109,7 +111,10 @@ def _joined(adapters: Adapters, installation: str) -> WorkerApp:
         boxes=adapters.boxes,
         watch=adapters.boxes,
         doors=adapters.doors,
-        chains=_chains(adapters, installation),
+        chains=_chains(adapters, gitbox),
+        changes=Changes(
+            chains=PostgresChains(adapters.database), gitbox=gitbox, open_folder=adapters.open_folder
+        ),
         redact=adapters.redact,
         sessions=_sessions(adapters),
         cleanup=cleanup,
@@ -173,12 +178,12 @@ def _gate(adapters: Adapters) -> AdmissionGate:
     )
 
 
-def _chains(adapters: Adapters, installation: str) -> ChainCollector:
+def _chains(adapters: Adapters, gitbox: DockerGitBox) -> ChainCollector:
     settings = adapters.settings
     return ChainCollector(
         chains=PostgresChains(adapters.database),
         read_outbox=lambda name: read_outbox(adapters.files.outbox(name), most=settings.chain_max_per_job),
-        gitbox=DockerGitBox(adapters.engine, installation=installation),
+        gitbox=gitbox,
         open_folder=adapters.open_folder,
         head_commit=head_commit,
         policies=adapters.policies,

@@ -66,12 +66,16 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A run of the trigger has ended. `replica` counts from 1, None for a run that has none."""
+    """A run of the trigger has ended. `replica` counts from 1, None for a run that has none.
+
+    `nothing_done`: it completed, but did nothing that would show that the trigger works.
+    """
 
     run: str
     outcome: Outcome
     reason: str | None
     replica: int | None = None
+    nothing_done: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +117,7 @@ def decide(state: Breaker, event: Ended | Due, now: datetime, rules: Rules) -> t
     match event:
         case Due(run):
             return due(state, run, now)
-        case Ended(outcome=Outcome.COMPLETED):
+        case Ended(outcome=Outcome.COMPLETED, nothing_done=False):
             return CLOSED, Decision.COUNTED if state.opened_at is None else Decision.CLOSED
         case Ended():
             step = failed_at(event, is_probe=event.run == state.probe)

@@ -1,6 +1,7 @@
 """Judge how an attempt ended, from facts that the box could not forge."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pidispatch.domain.run import Outcome, Result
@@ -15,6 +16,15 @@ MAX_SILENT = 3  # workers that a run may take with it
 MAX_STARTS = (
     4  # boxes that never asked for their go, so that a broken image or host cannot start one run for ever
 )
+NOTHING_DONE = "nothing-done"
+ANSWER_CUT = "answer-cut"
+# What a completed run is marked with, and what that means. The last two are the runner's to notice.
+REMARKS = {
+    NOTHING_DONE: "it called no model, changed nothing and said nothing of what it did",
+    ANSWER_CUT: "its last answer was cut at the limit of tokens",
+    "tools-failed": "every tool that the agent used failed",
+    "skill-missing": "no skill has the name of its flow",
+}
 REPORT_CAPABILITY = "report"  # the image label that promises a signed report
 
 
@@ -27,6 +37,8 @@ class Evidence:
     calls that used tokens. `worker_silent`: the worker that prepared this attempt fell silent over it; `silent_before`
     counts the workers that were lost over the run before, whatever they did for it. `report_expected` holds for images that promise a signed report.
     `refused`: why the gateway refused its last call, or ended its last answer early; `stopped` is an operator's doing.
+    `idle`: it called no model, left its folder as it was or as nobody could see, and said nothing of what it did.
+    `last_stop` is why the last answer ended; `notes` is what the runner noticed, in words of ours.
     """
 
     got_go: bool
@@ -45,16 +57,23 @@ class Evidence:
     worker_silent: bool = False
     silent_before: int = 0
     refused: str | None = None
+    idle: bool = False
+    last_stop: str | None = None
+    notes: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The run ends. Whether it keeps what it reserved is a matter of its go alone, so nothing here says so."""
+    """The run ends. Whether it keeps what it reserved is a matter of its go alone, so nothing here says so.
+
+    `remarks`, from `REMARKS`, say where a completed run may have fallen short of what it was asked for.
+    """
 
     outcome: Outcome
     reason: str
     why: str | None = None
     result: Result = Result.NONE
+    remarks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +173,15 @@ def _claimed_success(evidence: Evidence) -> End:
     """Exit 0 is believed from an image that promises no report, or with its signed report."""
     if evidence.report_expected and not evidence.report_verified:
         return End(Outcome.FAILED, "report-unverified")
-    return End(Outcome.COMPLETED, "completed", result=Result.DONE_UNVERIFIED)
+    result = Result.NO_OP if evidence.idle else Result.DONE_UNVERIFIED
+    return End(Outcome.COMPLETED, "completed", result=result, remarks=remarks(evidence))
+
+
+def remarks(evidence: Evidence) -> tuple[str, ...]:
+    """What is worth a look in a run that says it is done, in the order of `REMARKS`."""
+    noticed = {ANSWER_CUT} if evidence.last_stop == "length" else set()
+    noticed |= {NOTHING_DONE} if evidence.idle else set()
+    return tuple(each for each in REMARKS if each in noticed or each in evidence.notes)
 
 
 def _detail(evidence: Evidence) -> str | None:

@@ -190,6 +190,8 @@ class AttemptFacts:
     """What the rows know of an attempt that is about to be judged.
 
     `refused`: why the gateway let it call no further, None when it called on after that or was never refused.
+    `calls` counts the model calls of the whole run; `last_stop` is why the attempt's last answer ended. `report_said`:
+    its report holds a message; `report_notes` is what the runner noticed.
     """
 
     claim: Claim
@@ -207,6 +209,10 @@ class AttemptFacts:
     silent_attempts: int
     unstarted_attempts: int
     refused: str | None = None
+    calls: int = 0
+    last_stop: str | None = None
+    report_said: bool = False
+    report_notes: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

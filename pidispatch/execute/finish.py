@@ -11,11 +11,12 @@ from pidispatch.domain.chaintree import Harvest
 from pidispatch.domain.exitline import POLICY_LABELS, TAIL_LIMIT, ExitLine, parse_exit
 from pidispatch.domain.outcome import MAX_SILENT, REPORT_CAPABILITY, Again, End, Evidence, judge
 from pidispatch.domain.reconcile import GATEWAY_PATIENCE, preparer_fell_silent
-from pidispatch.domain.run import AttemptFacts, BoxEnd, Claim, Occupant, Outcome, State
+from pidispatch.domain.run import AttemptFacts, BoxEnd, Claim, Occupant, Outcome, Result, State
 from pidispatch.domain.sandbox import explain_start_failure
 from pidispatch.domain.session import KeptSession, NotKept
 from pidispatch.errors import GatewayUnavailable, StaleEpoch
 from pidispatch.execute.chain import ChainCollector
+from pidispatch.execute.changes import Changes
 from pidispatch.execute.cleanup import Cleanup
 from pidispatch.execute.sessions import SessionKeeper
 from pidispatch.ports import (
@@ -33,7 +34,9 @@ from pidispatch.ports import (
 
 log = structlog.get_logger(__name__)
 
-CHAIN_PATIENCE = timedelta(seconds=60)  # then a run ends without the children that could not be judged
+PATIENCE = timedelta(
+    seconds=60
+)  # then a run ends without what could not be looked at: its folder, its children
 CAPABILITIES_LABEL = "dev.pi-dispatch.capabilities"
 
 
@@ -63,6 +66,7 @@ class Finisher:
         watch: BoxWatch,
         doors: Doors,
         chains: ChainCollector,
+        changes: Changes,
         redact: Redact,
         sessions: SessionKeeper,
         cleanup: Cleanup,
@@ -78,6 +82,7 @@ class Finisher:
         self._watch = watch
         self._doors = doors
         self._chains = chains
+        self._changes = changes
         self._redact = redact
         self._sessions = sessions
         self._cleanup = cleanup
@@ -117,6 +122,8 @@ class Finisher:
             evidence = _evidence(facts, box, said.problem, finishers_lost=lost)
             if run.state is not State.FINISHING and silent:
                 evidence = replace(evidence, worker_silent=True)
+            if evidence.got_go and evidence.exit_code == 0:
+                evidence = replace(evidence, idle=self._is_idle(run, facts, said.line))
             verdict = judge(evidence)
             harvest = self._harvest(run, facts, verdict)
             labels = {} if box is None else box.labels
@@ -128,6 +135,16 @@ class Finisher:
             self._cleanup.after(run.run_id, facts.container_id, facts.container_name)
             self._cleanup.ring(self._host, children=children)
 
+    def _is_idle(self, run: Occupant, facts: AttemptFacts, line: ExitLine | None) -> bool:
+        """Whether nothing shows that it did anything. Its folder is looked at only where nothing else does."""
+        said = facts.report_said or (line is not None and (line.message is not None or bool(line.turns)))
+        return (
+            not facts.calls and not said and not self._changes.seen(run.run_id, patient=self._is_patient(run))
+        )
+
+    def _is_patient(self, run: Occupant) -> bool:
+        return run.state is not State.FINISHING or self._clock() - run.state_since < PATIENCE
+
     def _said(self, box: BoxState) -> _Said:
         """Read a box's last words. What took three workers with it is not read a fourth time."""
         tail = self._boxes.tail(box.container_id, TAIL_LIMIT)
@@ -135,12 +152,15 @@ class Finisher:
         return _Said(parse_exit(tail), explain_start_failure(exit_code, tail))
 
     def _harvest(self, run: Occupant, facts: AttemptFacts, verdict: End | Again) -> Harvest | None:
-        """Only what completed may ask for more. An engine that is away is waited for, but not for ever."""
-        completed = isinstance(verdict, End) and verdict.outcome is Outcome.COMPLETED
-        if not completed or facts.container_name is None:
+        """Only what did something may ask for more. An engine that is away is waited for, but not for ever."""
+        match verdict:
+            case End(outcome=Outcome.COMPLETED, result=result) if result is not Result.NO_OP:
+                pass
+            case _:
+                return None
+        if facts.container_name is None:
             return None
-        patient = run.state is not State.FINISHING or self._clock() - run.state_since < CHAIN_PATIENCE
-        return self._chains.collect(run.run_id, facts.container_name, patient=patient)
+        return self._chains.collect(run.run_id, facts.container_name, patient=self._is_patient(run))
 
     def _write(
         self,
@@ -211,6 +231,8 @@ def _evidence(
         silent_before=facts.silent_attempts + finishers_lost,
         start_problem=None if facts.got_go else start_problem,
         refused=facts.refused,
+        last_stop=facts.last_stop,
+        notes=facts.report_notes,
     )
 
 

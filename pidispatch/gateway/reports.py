@@ -3,6 +3,7 @@
 import re
 from typing import Any
 
+from pidispatch.domain.outcome import REMARKS
 from pidispatch.gateway.metering import load_object
 
 MOST_REPORT = 64 * 1024
@@ -28,6 +29,7 @@ def read_report(body: bytes) -> dict[str, Any] | None:
         "tokens": _tokens(raw.get("tokens")),
         "context": _counts(raw.get("context"), ("tokens", "window")),
         "session": _session(raw.get("session")),
+        "notes": _notes(raw.get("notes")),
         "pi": _word(raw.get("pi")),
     }
 
@@ -59,6 +61,12 @@ def _tokens(value: Any) -> dict[str, int | float] | None:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and 0 <= value <= _SAFE
+
+
+def _notes(value: Any) -> list[str]:
+    """Words that a run may be marked with; any other is left out."""
+    told = value if isinstance(value, list) else []
+    return [word for word in REMARKS if word in told[:32]]
 
 
 def _session(value: Any) -> dict[str, Any] | None:

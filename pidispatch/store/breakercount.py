@@ -8,7 +8,7 @@ from sqlalchemy import BigInteger, Connection, Row, Text, bindparam, text
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from pidispatch.domain.breaker import CLOSED, Breaker, Decision, Ended, Rules, Step, decide
-from pidispatch.domain.run import Outcome
+from pidispatch.domain.run import Outcome, Result
 from pidispatch.ports import BreakerChange, Counted
 from pidispatch.store.audit import audit
 from pidispatch.store.breakers import TURN
@@ -20,7 +20,7 @@ MOST = 500  # endings counted in one transaction
 ANY_LEFT = text("SELECT EXISTS (SELECT 1 FROM uncounted_endings)")
 TRY_TURN = text(f"SELECT pg_try_advisory_xact_lock({TURN})")
 ENDINGS = text("""
-SELECT e.run_id, e.trigger_id, r.public_id, r.outcome, r.reason, r.replica, clock_timestamp() AS now
+SELECT e.run_id, e.trigger_id, r.public_id, r.outcome, r.result, r.reason, r.replica, clock_timestamp() AS now
 FROM uncounted_endings e JOIN runs r ON r.id = e.run_id ORDER BY r.ended_at, e.run_id LIMIT :most
 """)
 LOCK = text("""
@@ -78,7 +78,8 @@ class PostgresBreakers:
         changes: list[BreakerChange] = []
         for row in endings:
             before = states.get(row.trigger_id, CLOSED)
-            ended = Ended(row.public_id, Outcome(row.outcome), row.reason, row.replica)
+            idle = row.result == Result.NO_OP
+            ended = Ended(row.public_id, Outcome(row.outcome), row.reason, row.replica, nothing_done=idle)
             after, decision = decide(before, ended, row.now, self._rules)
             states[row.trigger_id] = after
             if decision is not Decision.COUNTED:

@@ -1,6 +1,7 @@
 """End an attempt: the terminal transaction, or back into the queue."""
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, Text, bindparam, text
+from sqlalchemy.dialects.postgresql import ARRAY
 
 from pidispatch.domain.chaintree import Harvest
 from pidispatch.domain.outcome import Again, End
@@ -54,11 +55,11 @@ USED_FROM = f"""
 """  # noqa: S608 - fixed words
 END_RUN = text(f"""
 UPDATE runs r SET state = 'ended', epoch = r.epoch + 1, outcome = :outcome, result = :result, reason = :reason,
-  why = :why, exit_code = :exit_code, ended_at = clock_timestamp(), state_since = clock_timestamp(),
+  why = :why, remarks = :remarks, exit_code = :exit_code, ended_at = clock_timestamp(), state_since = clock_timestamp(),
   reported = (SELECT reported FROM run_attempts a WHERE a.run_id = r.id AND a.attempt = r.attempt),
   session_resumed = coalesce(r.session_resumed, false), {USED}
 FROM {USED_FROM} WHERE r.id = :id
-""")  # noqa: S608 - fixed text
+""").bindparams(bindparam("remarks", type_=ARRAY(Text)))  # noqa: S608 - fixed text
 QUEUE_RUN = text(f"""
 UPDATE runs r SET state = 'deferred', epoch = r.epoch + 1, cause = :cause,
   not_before = clock_timestamp() + make_interval(secs => :delay), worker = NULL, host = NULL, deadline_at = NULL,
@@ -109,6 +110,7 @@ class PostgresEndings:
                         "result": str(verdict.result),
                         "reason": verdict.reason,
                         "why": verdict.why,
+                        "remarks": list(verdict.remarks) or None,
                         "exit_code": box.exit_code,
                     },
                 )

@@ -21,6 +21,7 @@ LARGEST_KEY = 2**63 - 1
 # The numbers of a run are written when an attempt ends; until then they are the sum of its calls.
 RECORDS = f"""
 SELECT r.id, r.public_id, r.kind, r.target, r.flow, r.trigger_type, r.state, r.outcome, r.result, r.reason, r.why,
+       r.remarks,
        w.cause, w.until, w.blocked_by, w.place, r.priority, r.attempt, r.host, r.pinned_host, r.provider, r.model,
        r.image, r.max_turns, r.max_tokens, r.stop_reason, r.exit_code,
        CASE WHEN r.state = 'ended' OR r.started_at IS NULL THEN r.turns ELSE live.turns END AS turns,
@@ -86,6 +87,7 @@ class RunRecord:
     result: str | None
     reason: str | None
     why: str | None
+    remarks: Sequence[str] | None
     cause: str | None
     until: datetime | None
     blocked_by: str | None

@@ -226,6 +226,9 @@ class Run(Base):
     result: Mapped[str | None] = mapped_column(comment="What was achieved")
     reason: Mapped[str | None] = mapped_column(comment="Why it ended so: a word of a closed list")
     why: Mapped[str | None] = mapped_column(comment="A second word: the detail of the reason")
+    remarks: Mapped[list[str] | None] = mapped_column(
+        ARRAY(Text), comment="Where a completed run may have fallen short of what was asked, as words"
+    )
     cause: Mapped[str | None] = mapped_column(comment="Why it waits")
     not_before: Mapped[datetime | None] = mapped_column(comment="Waits at least until then")
     blocked_by: Mapped[int | None] = mapped_column(

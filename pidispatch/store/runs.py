@@ -58,7 +58,9 @@ WHERE r.state IN ({OCCUPYING_SQL})
 FACTS = text("""
 SELECT r.epoch, r.state, r.attempt, r.public_id, r.stop_reason, a.container_id, a.container_name,
        a.go_at IS NOT NULL AS got_go, coalesce(a.report_verified, false) AS report_verified,
-       a.reported ->> 'reason' AS report_reason,
+       a.reported ->> 'reason' AS report_reason, coalesce(a.reported ->> 'message', '') <> '' AS report_said,
+       coalesce(a.reported -> 'notes', '[]') AS report_notes, l.stop_reason AS last_stop,
+       (SELECT count(*) FROM provider_calls c WHERE c.run_id = r.id) AS calls,
        (SELECT count(*) FROM run_attempts g WHERE g.run_id = r.id AND g.go_at IS NOT NULL) AS charged,
        (SELECT count(*) FROM run_attempts s WHERE s.run_id = r.id AND s.reason = 'worker-silent') AS silent_attempts,
        (SELECT count(*) FROM run_attempts s WHERE s.run_id = r.id AND s.reason = 'never-started') AS unstarted_attempts,
@@ -154,6 +156,10 @@ class PostgresRuns:
             silent_attempts=row.silent_attempts,
             unstarted_attempts=row.unstarted_attempts,
             refused=row.refused,
+            calls=row.calls,
+            last_stop=row.last_stop,
+            report_said=row.report_said,
+            report_notes=row.report_notes,
         )
 
     def _advance(self, statement: TextClause, claim: Claim, **values: Any) -> Claim:

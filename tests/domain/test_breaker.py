@@ -43,7 +43,20 @@ def completed(run="r1"):
     return Ended(run, Outcome.COMPLETED, "completed")
 
 
+def did_nothing(run="r1"):
+    return replace(completed(run), nothing_done=True)
+
+
 TABLE = [
+    ("what did nothing forgets no failure", Breaker(INFRA, 2), did_nothing(), Breaker(INFRA, 2), "counted"),
+    ("what did nothing closes nothing", OPEN, did_nothing(), OPEN, "counted"),
+    (
+        "a probe that did nothing is followed by another",
+        TRYING,
+        did_nothing("r9"),
+        replace(OPEN, probe_at=NOON + QUARTER),
+        "counted",
+    ),
     ("a first failure is counted", CLOSED, failed(), Breaker(INFRA, 1), "counted"),
     ("the last of k opens it", Breaker(INFRA, 2), failed(), OPEN, "opened"),
     (

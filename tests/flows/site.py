@@ -16,12 +16,13 @@ from pidispatch.domain.redaction import Redactor
 from pidispatch.domain.session import NotKept
 from pidispatch.errors import EngineUnavailable, FolderRefused, GatewayUnavailable
 from pidispatch.execute.chain import ChainCollector, ChainLimits
+from pidispatch.execute.changes import Changes
 from pidispatch.execute.cleanup import Cleanup
 from pidispatch.execute.finish import Finisher
 from pidispatch.execute.hands import Hands
 from pidispatch.execute.launch import BoxLimits, Launcher
 from pidispatch.execute.sessions import SessionKeeper
-from pidispatch.ports import ImageFacts, JobPaths, LocalFolder, ProviderFacts, Refused
+from pidispatch.ports import FolderState, ImageFacts, JobPaths, LocalFolder, ProviderFacts, Refused
 from pidispatch.store.admission import PostgresAdmissions
 from pidispatch.store.calls import PostgresCallLedger, PostgresTickets
 from pidispatch.store.chains import PostgresChains
@@ -141,13 +142,22 @@ class FakeBell:
         return self.waiting
 
 
+CHANGED = FolderState(is_root=True, head=None, dirty=True, problem=None)
+
+
 @dataclass
 class FakeGitBox:
-    """`skills` by the commit they were committed at."""
+    """`skills` by the commit they were committed at. What a run leaves is a change, but for what a test says."""
 
     skills_at: dict[str, dict[str, bytes]] = field(default_factory=dict)
+    left: FolderState = CHANGED
     error: Exception | None = None
     asked: int = 0
+
+    def state(self, folder, *, uid, gid, image):
+        if self.error is not None:
+            raise self.error
+        return self.left
 
     def skills(self, folder, *, commit, flows, uid, gid, image):
         self.asked += 1
@@ -263,6 +273,9 @@ class Site:
             watch=self.boxes,
             doors=self.doors,
             chains=self.chains,
+            changes=Changes(
+                chains=PostgresChains(self.database), gitbox=self.gitbox, open_folder=self.open_folder
+            ),
             redact=self.redact,
             sessions=sessions,
             cleanup=cleanup,

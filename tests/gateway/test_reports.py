@@ -13,7 +13,19 @@ def test_no_bytes_make_it_raise(body):
     assert read_report(body) is None
 
 
-FIELDS = ("code", "reason", "turns", "truncated", "message", "tokens", "context", "session", "pi", "else")
+FIELDS = (
+    "code",
+    "reason",
+    "turns",
+    "truncated",
+    "message",
+    "tokens",
+    "context",
+    "session",
+    "pi",
+    "notes",
+    "else",
+)
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text() | st.sampled_from(["total", "window"]), inner),
@@ -45,3 +57,10 @@ def test_numbers_and_flags_of_tokens_are_kept_and_nothing_else():
     report = read_report(json.dumps({"v": 1, "attempt": 1, "tokens": tokens}).encode())
 
     assert report["tokens"] == {"total": 5, "cost": 0.25, "metered": True}
+
+
+def test_notes_are_words_of_ours_alone():
+    notes = [{}, "tools-failed", "key sk-123", "nothing-done", 7]
+    report = read_report(json.dumps({"v": 1, "attempt": 1, "notes": notes}).encode())
+
+    assert report["notes"] == ["nothing-done", "tools-failed"]

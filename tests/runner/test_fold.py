@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from runner.fold import START, step
+from runner.summary import notes
 
 from tests.runner.support import fold, stream_records
 
@@ -28,6 +29,19 @@ def test_a_stream_adds_up_to_its_turns_and_tokens(name, expected, total):
 
     assert (folded.turns, folded.last_stop, folded.limit, folded.retries) == expected
     assert total is None or folded.tokens.total == total
+
+
+@pytest.mark.parametrize(
+    ("name", "noticed"), [("toolfail", ["tools-failed"]), ("happy", []), ("length", []), ("http401", [])]
+)
+def test_tools_that_all_failed_are_noticed(name, noticed):
+    assert notes(fold(name), skill_missing=False) == noticed
+
+
+def test_one_tool_that_went_well_is_enough():
+    folded = step(fold("toolfail"), {"type": "tool_execution_end", "isError": False})
+
+    assert notes(folded, skill_missing=True) == ["skill-missing"]
 
 
 def test_failed_and_aborted_attempts_are_no_turns():

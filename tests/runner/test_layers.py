@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
-from runner.layers import PERSONA_BYTES, skill_folders, system_prompts
+from runner.layers import PERSONA_BYTES, has_skill, skill_folders, system_prompts
 
 from tests.runner.support import IMAGE, Box
 
@@ -32,6 +32,24 @@ def test_the_rules_come_first_then_the_outbox_then_the_repositorys_own_words(pla
         "OUTBOX_PROTOCOL.md",
         "APPEND_SYSTEM.md",
     ]
+
+
+def test_a_flow_has_a_skill_where_a_file_says_so(places):
+    given, own = places / "job/skills", places / "workspace/.pi/skills"
+    for folder in (given / "tidy", given / "empty", own):
+        folder.mkdir(parents=True)
+    (given / "tidy/SKILL.md").write_text("---\nname: tidy\n---\n")
+    (own / "linked").symlink_to(given / "tidy")
+    (given / "empty/SKILL.md").mkdir()
+    folders = skill_folders(str(places / "job"), str(places / "workspace"))
+
+    assert [has_skill(folders, name) for name in ("tidy", "empty", "linked", "other")] == [
+        True,
+        False,
+        True,
+        False,
+    ]
+    assert not has_skill((), "tidy")
 
 
 @pytest.mark.parametrize("made", ["link", "pipe", "directory", "large"])

@@ -15,6 +15,7 @@ from pidispatch.admit.gate import AdmissionGate
 from pidispatch.domain.policy import Policy, ScopeCaps
 from pidispatch.domain.session import NotKept
 from pidispatch.execute.chain import ChainCollector, ChainLimits
+from pidispatch.execute.changes import Changes
 from pidispatch.execute.cleanup import Cleanup
 from pidispatch.execute.finish import Finisher
 from pidispatch.execute.hands import Hands
@@ -155,6 +156,7 @@ class StormWorker:
             watch=self.boxes,
             doors=doors,
             chains=self._no_chains(database),
+            changes=Changes(chains=PostgresChains(database), gitbox=FakeGitBox(), open_folder=open_folder),
             redact=bytes,
             sessions=sessions,
             cleanup=cleanup,

@@ -117,7 +117,7 @@ def seen_in_words(line: "GateLine") -> str:
         case _, None:
             pass
         case "window", {"unit": unit, "used": used, "cap": cap, "amount": adds, "state": state, **more}:
-            held = more.get("held")
+            held: Any = more.get("held")
             others = f" and {amount(unit, held)} held by runs that have not ended" if held else ""
             words.append(
                 f"{amount(unit, used)} of {amount(unit, cap)}, {amount(unit, adds)} of it this run's{others}: {state}"

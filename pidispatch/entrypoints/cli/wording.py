@@ -19,13 +19,14 @@ if TYPE_CHECKING:
 
 
 def how_it_stands(run: "RunRecord") -> str:
-    """`completed`, `policy: over-budget (day-cap)`, `deferred: scope`, `running`, `running: unreachable`."""
+    """`completed`, `completed (answer-cut)`, `policy: over-budget (day-cap)`, `deferred: scope`, `running: unreachable`."""
     if run.ended:
-        detail = f" ({run.why})" if run.why else ""
+        words = [run.why] if run.why else list(run.remarks or ())
+        detail = f" ({', '.join(words)})" if words else ""
         return (
             f"{run.outcome}: {run.reason}{detail}"
             if run.reason not in {None, run.outcome}
-            else f"{run.outcome}"
+            else f"{run.outcome}{detail}"
         )
     if run.state == State.QUEUED:
         return run.state
