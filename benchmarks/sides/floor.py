@@ -49,7 +49,11 @@ class Floor:
         }
         own |= {f"/agent/{name}": root / "job" / "agent" / name for name in ("models.json", "settings.json")}
         asked = facts["HostConfig"]["Mounts"]
-        own |= {target: self._empty(target) for target in (mount["Target"] for mount in asked) if target not in own}
+        own |= {
+            target: self._empty(target)
+            for target in (mount["Target"] for mount in asked)
+            if target not in own
+        }
         mounts = [mount | {"Source": str(own[mount["Target"]])} for mount in asked]
         kept = ("User", "Env", "WorkingDir", "Image", "StopTimeout", "AttachStdin", "Tty")
         config = {key: facts["Config"][key] for key in kept if key in facts["Config"]}
