@@ -11,6 +11,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from hypothesis import HealthCheck, settings
 
 from pidispatch.services.account import server_account
 from pidispatch.services.cluster import ADMINISTRATOR, ROLE
@@ -18,6 +19,13 @@ from pidispatch.services.postgres import EmbeddedPostgres
 from pidispatch.services.valkey import EmbeddedValkey
 from pidispatch.store import schema
 from pidispatch.store.database import Database
+
+# The machine is shared: how long an example takes says nothing. At night there is time for many more of them.
+settings.register_profile(
+    "quick", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=25
+)
+settings.register_profile("nightly", settings.get_profile("quick"), max_examples=1000)
+settings.load_profile("nightly" if os.environ.get("PIDISPATCH_NIGHTLY") == "1" else "quick")
 
 TEMPLATE = "template_pd"
 ROOM = 4 * 1024**3

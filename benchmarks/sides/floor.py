@@ -37,8 +37,6 @@ class Floor:
         self._socket.bind(str(self._gate / "s"))
         self._socket.listen(8)
         shutil.copytree(specimen.files, site.root / "job")
-        (site.root / "outbox").mkdir(mode=0o700)
-        site.give(site.root / "outbox")
         self._config = self._like(specimen.facts)
 
     def _like(self, facts: dict[str, Any]) -> dict[str, Any]:
@@ -47,15 +45,27 @@ class Floor:
         own = {
             "/job": root / "job",
             "/workspace": self._site.folder,
-            "/outbox": root / "outbox",
             "/gate": self._gate,
         }
         own |= {f"/agent/{name}": root / "job" / "agent" / name for name in ("models.json", "settings.json")}
-        mounts = [mount | {"Source": str(own[mount["Target"]])} for mount in facts["HostConfig"]["Mounts"]]
+        asked = facts["HostConfig"]["Mounts"]
+        own |= {
+            target: self._empty(target)
+            for target in (mount["Target"] for mount in asked)
+            if target not in own
+        }
+        mounts = [mount | {"Source": str(own[mount["Target"]])} for mount in asked]
         kept = ("User", "Env", "WorkingDir", "Image", "StopTimeout", "AttachStdin", "Tty")
         config = {key: facts["Config"][key] for key in kept if key in facts["Config"]}
         labels = {key: "floor" for key in facts["Config"]["Labels"] if key.startswith("dev.pidispatch.")}
         return config | {"Labels": labels, "HostConfig": facts["HostConfig"] | {"Mounts": mounts}}
+
+    def _empty(self, target: str) -> Path:
+        """A folder of the box's user for a mount whose content decides nothing, such as /outbox."""
+        made = self._site.root / target.strip("/").replace("/", "-")
+        made.mkdir(mode=0o700)
+        self._site.give(made)
+        return made
 
     def __enter__(self) -> Self:
         return self

@@ -14,6 +14,7 @@ from pidispatch.store.endings import PostgresEndings
 from pidispatch.store.runs import PostgresRuns
 from tests.store.builders import a_host, try_next, value
 from tests.support.calls import opened
+from tests.support.patience import LONGER
 
 CONTAINER = "c0ffee" * 10 + "c0de"
 DONE = End(Outcome.COMPLETED, "completed", result=Result.DONE_UNVERIFIED)
@@ -51,12 +52,12 @@ def meanwhile(act: Callable[[], None]) -> Iterator[None]:
     with ThreadPoolExecutor(1) as pool:
         done = pool.submit(act)
         yield
-        done.result(30)
+        done.result(30 * LONGER)
 
 
 def until_asked(database: Database, within: float = 20) -> None:
     """Return when a run waits in the queue."""
-    stop = time.monotonic() + within
+    stop = time.monotonic() + LONGER * within
     while not value(database, "SELECT count(*) FROM runs WHERE state = 'queued'"):
         assert time.monotonic() < stop
         time.sleep(0.05)

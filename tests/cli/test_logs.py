@@ -16,8 +16,9 @@ from tests.fakes.boxes import FakeBoxes
 from tests.gateway.conftest import make_house, run_dir
 from tests.gateway.parts import KEY
 from tests.store.builders import a_host, a_run, value
-from tests.support.boxes import a_box, an_installation, eventually, image_or_skip
+from tests.support.boxes import a_box, an_installation, image_or_skip
 from tests.support.image import IMAGE
+from tests.support.patience import eventually
 
 ESCAPES = b"plain \x1b[31mred\x1b[0m\ttab\r\nbell\x07 \xc2\x9bnot \xe2\x80\xaeleft \xed\xa0\x80 \xff end\n"
 

@@ -18,6 +18,7 @@ from tests.cli.conftest import HOST
 from tests.cli.lives import begin, end
 from tests.gateway.parts import KEY, ManualUpstream, UnixClient, chat, raw_client, read_until
 from tests.store.builders import a_run, row, value
+from tests.support.patience import slowness
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
 PATH = "/v1/chat/completions"
@@ -107,7 +108,7 @@ def test_a_long_answer_is_cut_and_a_new_call_is_refused_within_a_second(
         "everything is paused: nothing more starts, and every model call is refused\n1 run still"
     )
     assert (status, "stopped" in answer["error"]["message"]) == (402, True)
-    assert max(refused_after, cut_after) < 1.0
+    assert max(refused_after, cut_after) < slowness()
     assert settled(database) == {"state": "settled", "stop_reason": "aborted", "counted": True}
     assert client.ask("GET", "/budget")[0] == 200  # the door itself is open: there may be a report to come
     assert PostgresRuns(database).facts(run_id).refused == "stopped"

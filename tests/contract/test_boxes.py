@@ -12,8 +12,9 @@ from pidispatch.errors import BoxFault, EngineUnavailable, ImageMissing, NameTak
 from pidispatch.runtime.docker import DockerBoxes
 from pidispatch.runtime.engine import Engine
 from tests.fakes.boxes import FakeBoxes
-from tests.support.boxes import a_box, an_installation, eventually, image_or_skip
+from tests.support.boxes import a_box, an_installation, image_or_skip
 from tests.support.image import IMAGE
+from tests.support.patience import eventually
 
 NOWHERE = "f" * 64
 

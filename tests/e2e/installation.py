@@ -17,6 +17,7 @@ from sqlalchemy import text
 from pidispatch.entrypoints.scripted import ScriptedProvider
 from pidispatch.services.home import Home
 from pidispatch.store.database import Database
+from tests.support.patience import LONGER
 
 KEY = "sk-test-9f31c7d2a8e64b05"  # looks like a key; must never be seen outside the gateway's process
 STORED_KEY = "sk-test-stored-by-pi-5d0c"
@@ -136,7 +137,7 @@ class Installation:
             cwd=self.root,
             capture_output=True,
             text=True,
-            timeout=150,
+            timeout=600,
             check=False,
             **options,
         )
@@ -206,7 +207,7 @@ def _command(process: psutil.Process) -> str:
 
 
 def eventually(holds: Callable[[], object], what: str, *, seconds: float = 30) -> None:
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + LONGER * seconds
     while not holds():
         assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
         time.sleep(0.05)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.installation import FORWARDED, KEY, OWNER, STORED_KEY, eventually, every_file
+from tests.support.patience import slowness
 
 pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("e2e")]
 
@@ -210,9 +211,8 @@ def test_a_box_that_cannot_work_ends_failed_at_once_and_costs_nothing(
     assert (record["outcome"], record["reason"], record["why"]) == ("failed", "container-never-started", why)
     assert record["exit_code"] == code
     assert installation.one(used)["used"] == before
-    assert (
-        time.monotonic() - began < 10
-    )  # two interpreters and a git box are in it; the verdict itself is quick
+    # Two interpreters and a git box are in it; the verdict itself is quick.
+    assert time.monotonic() - began < 10 * slowness()
 
 
 def test_an_image_that_is_not_there_is_refused(installation):

@@ -27,9 +27,10 @@ from pidispatch.ports import EgressUse, Ticket
 from pidispatch.runtime.docker import DockerBoxes
 from pidispatch.runtime.engine import Engine
 from tests.gateway.fakes import FakeLedger, FakeTickets, Switch
-from tests.support.boxes import SOMEBODY, a_box, an_installation, eventually, image_or_skip
+from tests.support.boxes import SOMEBODY, a_box, an_installation, image_or_skip
 from tests.support.image import IMAGE
 from tests.support.outside import PUBLIC, Internet, Server, echo
+from tests.support.patience import eventually
 
 HERE = Path(__file__).parent
 # All of them are listed, so that what stops them is what they turn out to be.

@@ -32,6 +32,7 @@ from tests.fault.clock import Clock
 from tests.fault.engine import Engine
 from tests.fault.failpoints import VARIABLE as FAILPOINTS
 from tests.fault.pace import Pace
+from tests.support.patience import LONGER
 from tests.support.submitting import submit as submit_run
 
 ROOT = Path(__file__).parents[2]
@@ -159,7 +160,7 @@ class House:
 
     def until(self, holds: Callable[[], bool], seconds: float) -> bool:
         """Tick until it holds; false when it did not within `seconds`."""
-        end = time.monotonic() + seconds
+        end = time.monotonic() + LONGER * seconds
         while not holds():
             if time.monotonic() > end:
                 return False

@@ -12,7 +12,7 @@ from tests.fault.house import House
 from tests.fault.witness import left_behind, problems
 
 PROMISE = 30.0  # seconds from the moment Postgres and Docker answer
-PATIENCE = 100.0
+PATIENCE = 600.0
 _numbers = count(1)
 
 

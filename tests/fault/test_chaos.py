@@ -54,7 +54,6 @@ def test_the_first_box_of_two_must_have_died_or_been_removed_before_the_second_s
 
 
 @pytest.mark.docker
-@pytest.mark.timeout(420)
 def test_twenty_runs_outlive_forty_seconds_of_random_kills():
     image_or_skip(Engine())
 

@@ -30,7 +30,6 @@ def test_every_fault_has_a_lane_and_the_quick_cells_are_declared():
 
 @pytest.mark.docker
 @pytest.mark.xdist_group("fault")
-@pytest.mark.timeout(420)
 def test_the_quick_cells_of_the_matrix_end_in_one_record_each():
     image_or_skip(Engine())
 

@@ -12,6 +12,7 @@ from tests.fault.stubs import VARIABLE
 from tests.fault.witness import left_behind
 from tests.store.builders import assert_ledger_is_exact
 from tests.storm.boxes import intervals
+from tests.support.patience import slowness
 
 QUEUED, RUNNING = 500, 4
 LONGEST_GAP = 5.0  # seconds between a slot that is free and the next start
@@ -64,7 +65,6 @@ def longest_gap(house: House) -> float:
     return max(start - end for start, end in zip(starts[RUNNING:], ends, strict=False))
 
 
-@pytest.mark.timeout(240)
 def test_a_wiped_redis_with_five_hundred_waiting_holds_up_nobody_for_five_seconds(house):
     (house.stubs / "hold").touch()
     for number in range(QUEUED + RUNNING):
@@ -79,7 +79,7 @@ def test_a_wiped_redis_with_five_hundred_waiting_holds_up_nobody_for_five_second
 
     took, gap = time.monotonic() - began, longest_gap(house)
     print(f"{QUEUED + RUNNING} runs over a wiped Redis in {took:.1f} s, longest gap {gap:.2f} s")
-    assert gap < LONGEST_GAP
+    assert gap < LONGEST_GAP * slowness()
     assert_each_once(house)
 
 

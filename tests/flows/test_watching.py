@@ -23,7 +23,8 @@ from pidispatch.runtime.engine import Engine
 from pidispatch.upkeep.reconciler import beat, watch_deaths
 from tests.flows.site import Site
 from tests.store.builders import a_run, assert_ledger_is_exact, row, value
-from tests.support.boxes import a_box, an_installation, eventually, image_or_skip
+from tests.support.boxes import a_box, an_installation, image_or_skip
+from tests.support.patience import eventually, slowness
 from tests.support.proxies import cutting_proxy
 
 RECORD = "SELECT outcome, reason, exit_code, reported ->> 'reason' AS said FROM runs WHERE id = :id"
@@ -181,7 +182,7 @@ def test_children_that_keep_the_output_open_do_not_hold_up_the_end(site):
 
     assert eventually(lambda: is_over(site, run_id), within=10)
 
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 5 * slowness()
     assert row(site.database, RECORD, id=run_id) == COMPLETED
     assert site.boxes.inspect(container) is None
 

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
 
 from pidispatch.entrypoints.scripted import ScriptedProvider
 from pidispatch.gateway.client import ControlDoors
@@ -15,10 +14,6 @@ from pidispatch.gateway.providers import Providers
 from pidispatch.ports import Ticket
 from tests.gateway.fakes import FakeLedger, FakeTickets, Switch
 from tests.gateway.parts import CONTAINER, KEY, ManualUpstream, UnixClient
-
-# The machine is shared: how long an example takes says nothing.
-settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("shared")
 
 
 @dataclass

@@ -8,6 +8,7 @@ from pidispatch.entrypoints.scripted import ScriptedProvider
 from pidispatch.gateway.stopping import Stopper
 from tests.gateway.fakes import FakeStops
 from tests.gateway.parts import ManualUpstream, UnixClient, chat, raw_client
+from tests.support.patience import until
 
 PATH = "/v1/chat/completions"
 
@@ -27,13 +28,6 @@ class Watched:
 
     def cut_calls(self, run_id):
         self.cut.append(run_id)
-
-
-def eventually(holds, seconds=10.0):
-    stop = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < stop
-        time.sleep(0.01)
 
 
 def test_a_call_that_waits_for_its_answer_is_cut_as_well(make_house, manual):
@@ -96,11 +90,11 @@ def test_the_watcher_goes_on_after_a_database_that_was_away_and_after_a_fault(ma
     stopper = Stopper(stops, doors, "here", pause=0.01)
 
     stopper.start()
-    eventually(lambda: not faults)
+    until(lambda: not faults)
     time.sleep(0.05)
     assert doors.cut == []
     house.switch.away = False
 
-    eventually(lambda: doors.cut)
+    until(lambda: doors.cut)
     stopper.close()
     assert set(doors.cut) == {7}

@@ -19,6 +19,7 @@ from pidispatch.gateway.tunnel import Egress
 from pidispatch.ports import EgressUse, Ticket
 from tests.gateway.parts import CONTAINER, raw_client, read_until
 from tests.support.outside import ANOTHER, PUBLIC, Internet, Server, echo
+from tests.support.patience import until
 
 LIST = parse_allowlist(
     b"example.com\n.sub.example.org:8443\nprivate.example\nrebind.example\n9.9.9.9\n", "list"
@@ -291,7 +292,7 @@ def test_a_host_that_has_said_its_last_word_still_listens(make_town):
     with town.tunnel() as sock:
         assert read_all(sock) == b"hello"
         sock.sendall(b"and goodbye")
-    wait_for(lambda: heard == [b"and goodbye"])
+    until(lambda: heard == [b"and goodbye"])
 
 
 def test_a_slow_reader_slows_its_host_instead_of_filling_memory(make_town):
@@ -355,7 +356,7 @@ def test_a_run_has_so_many_tunnels_and_its_model_calls_go_on_beside_them(make_to
         answer = town.ask(connect(b"example.com:443"))
         assert (answer[:13], reason_of(answer)) == (b"HTTP/1.1 503 ", "too-many")
         assert town.status(b"GET /budget HTTP/1.1\r\nconnection: close\r\n\r\n") == 200
-    wait_for(lambda: town.status(connect(b"example.org:443")) == 403)
+    until(lambda: town.status(connect(b"example.org:443")) == 403)
     with town.tunnel():
         pass
 
@@ -381,13 +382,6 @@ def test_a_slow_resolver_holds_nobody_else_up(make_house):
 
         go_on.set()
         assert read_until(waits, b"\r\n\r\n").startswith(b"HTTP/1.1 502 ")
-
-
-def wait_for(condition, seconds=10.0):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 # Plain http://
@@ -552,7 +546,7 @@ def test_evidence_is_written_now_and_then():
     evidence = Evidence(uses, flush_seconds=0.01)
     evidence.note(1, target("example.com"), Reason.LISTED, allowed=True, connections=1)
 
-    wait_for(lambda: bool(uses.kept))
+    until(lambda: bool(uses.kept))
     evidence.close()
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from pidispatch.domain.address import TcpAddress, UnixAddress
 from pidispatch.monitoring.server import Answer, serve
+from tests.support.patience import LONGER
 
 
 class Over(http.client.HTTPConnection):
@@ -38,7 +39,7 @@ def ask(address, path="/who", method="GET"):
 
 
 def until(holds, seconds=10):
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + LONGER * seconds
     while True:
         try:
             if holds():

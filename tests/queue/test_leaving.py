@@ -13,7 +13,7 @@ from pidispatch.queue.admission import Admission, take_claim
 from pidispatch.queue.bells import FINISH, START, RedisBell, queue_of
 from pidispatch.queue.broker import make_broker
 from pidispatch.queue.prefetch import PrefetchThreads
-from tests.support.boxes import eventually
+from tests.support.patience import eventually
 
 
 class House:

@@ -9,7 +9,7 @@ from dramatiq.brokers.stub import StubBroker
 
 from pidispatch.errors import EngineUnavailable
 from pidispatch.queue.warm import WarmThreads
-from tests.support.boxes import eventually
+from tests.support.patience import eventually
 
 
 def a_broker(warm: Callable[[], object]) -> StubBroker:

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
@@ -187,14 +186,6 @@ class Box:
     @property
     def pi_was_started(self):
         return self.record_path.exists()
-
-
-def until(condition, seconds=10):
-    """Poll for a fact that another process brings about."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not become true"
-        time.sleep(0.02)
 
 
 def stream_records(name):

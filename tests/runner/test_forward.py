@@ -5,6 +5,8 @@ import time
 import pytest
 from runner.forward import Forwarder
 
+from tests.support.patience import slowness
+
 REQUEST = (
     b"POST /v1/messages?beta=true HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nConnection: close\r\n\r\nabc"
 )
@@ -54,7 +56,7 @@ def test_a_door_that_stays_closed_ends_the_request(gateway):
 
     with pytest.raises(ConnectionResetError):
         ask(forwarder.port)
-    assert time.monotonic() - started < 3
+    assert time.monotonic() - started < 3 * slowness()
     forwarder.close()
 
 

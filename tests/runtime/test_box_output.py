@@ -7,7 +7,8 @@ import time
 import pytest
 
 from pidispatch.domain.sandbox import MIB
-from tests.support.boxes import a_box, eventually
+from tests.support.boxes import a_box
+from tests.support.patience import eventually, slowness
 
 pytestmark = pytest.mark.docker
 
@@ -48,7 +49,7 @@ def test_a_line_of_300_mb_does_not_fill_the_workers_memory(boxes, installation, 
     size, end, mebibytes, seconds = reader.stdout.split()
     assert (int(size), end) == (65536, "END.")
     assert int(mebibytes) < 200
-    assert float(seconds) < 5
+    assert float(seconds) < 5 * slowness()
 
 
 def test_many_short_lines_reach_the_whole_tail(boxes, installation, job_image):
@@ -73,7 +74,7 @@ def test_output_follows_a_box_to_its_end(boxes, installation, job_image):
     rest = b"".join(chunks)
 
     assert (first, rest) == (b"one\n", b"two\n")
-    assert waited < 0.9
+    assert waited < 0.9 * slowness()
     assert boxes.inspect(container_id).exit_code == 0 or finish(boxes, container_id)
 
 

@@ -14,7 +14,8 @@ from pidispatch.domain.sandbox import (
     WORKSPACE_DIR,
     Mount,
 )
-from tests.support.boxes import SOMEBODY, a_box, eventually
+from tests.support.boxes import SOMEBODY, a_box
+from tests.support.patience import eventually
 
 pytestmark = pytest.mark.docker
 

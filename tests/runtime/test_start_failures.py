@@ -11,15 +11,16 @@ from pidispatch.domain.sandbox import Mount, explain_start_failure
 from pidispatch.errors import BoxFault, DiskFull, EngineUnavailable, ImageMissing
 from pidispatch.runtime.docker import DockerBoxes
 from pidispatch.runtime.engine import Engine
-from tests.support.boxes import a_box, eventually
+from tests.support.boxes import a_box
 from tests.support.engines import scripted_engine
+from tests.support.patience import eventually, slowness
 
 
 @pytest.fixture(autouse=True)
 def quick():
     begin = time.monotonic()
     yield
-    assert time.monotonic() - begin < 5
+    assert time.monotonic() - begin < 5 * slowness()
 
 
 def why_it_ended(boxes, spec):

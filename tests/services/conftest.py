@@ -13,6 +13,7 @@ import pytest
 
 from pidispatch.services.account import Account, barrier_on_the_way, server_account
 from pidispatch.services.home import Home
+from tests.support.patience import LONGER
 
 ROOT = Path(__file__).parents[2]
 IDENTITIES = ["as_root", "as_nobody"] if os.geteuid() == 0 else ["as_myself"]
@@ -90,6 +91,6 @@ def seconds_until(condition: Callable[[], bool], limit: float) -> float:
     """How long it took; fails the test when it takes longer than `limit`."""
     began = time.monotonic()
     while not condition():
-        assert time.monotonic() - began < limit, f"not so after {limit} s"
+        assert time.monotonic() - began < LONGER * limit, f"not so after {limit} s"
         time.sleep(0.02)
     return time.monotonic() - began

@@ -4,7 +4,7 @@ import pytest
 from sqlalchemy import text
 
 from pidispatch.errors import DatabaseUnavailable
-from tests.support.boxes import eventually
+from tests.support.patience import eventually
 
 OURS = "FROM pg_stat_activity WHERE application_name = 'pidispatch'"
 

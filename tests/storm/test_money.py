@@ -27,7 +27,7 @@ from tests.storm.spender import APPLICATION, DAY, PROCESSES, RUN, Spender, finis
 from tests.support.calls import cost, worst
 
 ROOT = Path(__file__).resolve().parents[2]
-DAYS, RUNS, PATIENCE = 3, 16, 120
+DAYS, RUNS, PATIENCE = 3, 16, 900
 CONTAINER = "c0ffee" * 10
 THREADS, ROUNDS = 8, 1000
 

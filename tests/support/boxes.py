@@ -1,8 +1,7 @@
 """Build small boxes for tests; each test's containers carry a random installation of its own."""
 
 import secrets
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -56,11 +55,3 @@ def a_box(installation: str, image: str, *entrypoint: str, **changes: Any) -> Bo
         "working_dir": "/",
     }
     return BoxSpec(**wanted | changes)
-
-
-def eventually(look: Callable[[], T], *, within: float = 10) -> T:
-    """What `look` returns once it is true; the last answer when the time is over."""
-    end = time.monotonic() + within
-    while not (found := look()) and time.monotonic() < end:
-        time.sleep(0.05)
-    return found
