@@ -205,7 +205,8 @@ class Wire:
         self._send(("\r\n".join(lines) + "\r\n\r\n").encode("latin-1", "replace"))
 
     def write(self, data: bytes) -> None:
-        self._send(data)
+        if data:
+            self._send(data)
 
     def write_chunk(self, data: bytes) -> None:
         """One chunk of a chunked body; nothing for empty data, which would end it."""

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import structlog
 
+from pidispatch.domain.masking import Keys
 from pidispatch.domain.redaction import Redactor
 from pidispatch.errors import ConfigurationRefused, DatabaseUnavailable
 from pidispatch.gateway.bounding import Bounds
@@ -92,6 +93,7 @@ class Gateway:
             prices=prices,
             pressure=self._pressure,
             redactor=redactor,
+            keys=Keys(providers.secrets()),
             hold_seconds=hold_seconds,
         )
         self._doors = Doors(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import structlog
 
+from pidispatch.domain.masking import Keys, Mask
 from pidispatch.domain.rates import Price
 from pidispatch.domain.redaction import Redactor
 from pidispatch.domain.wireapis import OPENAI
@@ -46,6 +47,7 @@ class Call:
     meter: Meter
     bound: Bound
     prices: Mapping[str, Price | None]
+    keys: Keys
     limit: int | None = None  # for the output, where a cap was set
     line: Line = field(default_factory=Line)
 
@@ -96,6 +98,7 @@ class Proxy:
         *,
         pressure: Pressure,
         redactor: Redactor,
+        keys: Keys,
         bounds: Bounds | None = None,
         prices: Prices = NO_PRICES,
         upstream: Upstream | None = None,
@@ -103,7 +106,7 @@ class Proxy:
     ) -> None:
         self._ledger, self._settler, self._departures = ledger, settler, departures
         self._bounds, self._prices = bounds or Bounds(), prices
-        self._pressure, self._redactor = pressure, redactor
+        self._pressure, self._redactor, self._keys = pressure, redactor, keys
         self._upstream = upstream or Upstream()
         self._hold_seconds = hold_seconds
 
@@ -126,7 +129,7 @@ class Proxy:
             ticket.run_id, _known(provider, envelope.model), envelope, body, around=beside(head)
         )
         prices = {model: self._prices.find(provider.facts.name, model) for model in bound.models}
-        call = Call(ticket, provider, envelope, head, body, wire, meter, bound, prices)
+        call = Call(ticket, provider, envelope, head, body, wire, meter, bound, prices, self._keys)
         with lines.track(call.line), self._departures.watch(wire.sock, call.line.cut):
             call_id = self._open(call)
             if call_id is not None:
@@ -244,19 +247,22 @@ def _turn_away(call: Call, turn: Turn) -> CallEnd:
 
 
 def _relay(call: Call, answer: Answer) -> None:
-    """Hand on the answer byte by byte, in the pieces in which it comes."""
+    """Hand on the answer byte by byte, in the pieces in which it comes, without the keys that it may hold."""
     types = [value for name, value in answer.fields if name == "content-type"]
     call.meter.begin(answer.status, types[0] if types else None, asked_stream=call.envelope.stream)
-    fields = answered(answer.fields)
+    fields = call.keys.fields(answered(answer.fields))
     sized = any(name == "content-length" for name, _ in fields)
     bare = answer.status in {204, 304}
     if not (sized or bare):
         fields = (*fields, ("transfer-encoding", "chunked"))
     wire = call.wire
     wire.start(answer.status, fields)
+    write = wire.write if sized else wire.write_chunk
+    mask = Mask(call.keys, lines=call.meter.is_stream)
     for chunk in answer.chunks:
         call.meter.feed(chunk)
-        (wire.write if sized else wire.write_chunk)(chunk)
+        write(mask.feed(chunk))
+    write(mask.end())
     if not (sized or bare):
         wire.end_chunks()
 

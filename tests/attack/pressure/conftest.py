@@ -1,0 +1,5 @@
+"""The gateway over fakes, as the gateway's own tests have it."""
+
+from tests.gateway.conftest import make_house, manual, run_dir, scripted
+
+__all__ = ["make_house", "manual", "run_dir", "scripted"]
