@@ -17,7 +17,7 @@ QUICK_SECONDS = 10.0
 CLOSE_SECONDS = 40.0
 REDACT_SECONDS = 60.0
 _MOST_ANSWER = 64 * 1024
-_PART = 1024 * 1024
+_PART = 64 * 1024  # what is masked at once holds the gateway up
 
 
 class _UnixConnection(http.client.HTTPConnection):
@@ -124,7 +124,7 @@ class ControlDoors:
 
 
 def _parts(data: bytes) -> Iterator[bytes]:
-    """Whole lines, about a mebibyte of them at a time; a longer line is a part of its own."""
+    """Whole lines, some of them at a time; a longer line is a part of its own."""
     part = bytearray()
     for line in data.splitlines(keepends=True):
         if part and len(part) + len(line) > _PART:

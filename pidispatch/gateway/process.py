@@ -26,6 +26,7 @@ from pidispatch.gateway.pressure import Pressure
 from pidispatch.gateway.prices import NO_PRICES, Prices
 from pidispatch.gateway.providers import Providers
 from pidispatch.gateway.proxy import HOLD_SECONDS, Proxy
+from pidispatch.gateway.rooms import Limits
 from pidispatch.gateway.settling import Settler
 from pidispatch.gateway.sockets import check_length, shared_directory
 from pidispatch.gateway.stopping import NO_STOPS, Stopper
@@ -63,6 +64,7 @@ class Gateway:
         redactor: Redactor | None = None,
         stops: Stops = NO_STOPS,
         egress: Egress | None = None,
+        limits: Limits = Limits(),
         clock: Clock = utc_now,
         hold_seconds: float = HOLD_SECONDS,
         drain_seconds: float = DRAIN_SECONDS,
@@ -105,6 +107,7 @@ class Gateway:
             bounds=bounds,
             redactor=redactor,
             egress=self._egress,
+            limits=limits,
             secret=secret,
             budget=ledger.budget,
             drain_seconds=drain_seconds,
@@ -123,6 +126,7 @@ class Gateway:
         failures: list[BaseException] = []
         ours, theirs = socket.socketpair()
         with ours, theirs, _waking(theirs):
+            self._proxy.prepare()
             boot = threading.Thread(
                 target=self._boot_or_end, args=(failures, theirs), name="boot", daemon=True
             )

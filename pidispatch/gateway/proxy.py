@@ -16,9 +16,11 @@ from pidispatch.gateway.bounding import Bound, Bounds
 from pidispatch.gateway.costing import dearest_of
 from pidispatch.gateway.denial import denial
 from pidispatch.gateway.departures import Departures
-from pidispatch.gateway.envelope import Envelope, NotARequest, edited, read_envelope, usage_edits
+from pidispatch.gateway.envelope import Envelope, NotARequest, edited, usage_edits
 from pidispatch.gateway.fields import answered, asked, beside
 from pidispatch.gateway.http1 import Departed, Fields, Head, Wire, problem
+from pidispatch.gateway.judges import Judges
+from pidispatch.gateway.judging import Question
 from pidispatch.gateway.metering import Meter
 from pidispatch.gateway.pressure import Pressure
 from pidispatch.gateway.prices import NO_PRICES, Prices
@@ -27,7 +29,7 @@ from pidispatch.gateway.refusal import OURS, look
 from pidispatch.gateway.settling import Settler, hold
 from pidispatch.gateway.turn import Turn
 from pidispatch.gateway.upstream import Answer, Line, Upstream, UpstreamFailed
-from pidispatch.ports import CallEnd, CallLedger, CallOpened, CallRefused, ProviderFacts, Ticket
+from pidispatch.ports import CallEnd, CallLedger, CallOpened, CallRefused, Ticket
 
 HOLD_SECONDS = 60.0
 
@@ -109,25 +111,31 @@ class Proxy:
         self._pressure, self._redactor, self._keys = pressure, redactor, keys
         self._upstream = upstream or Upstream()
         self._hold_seconds = hold_seconds
+        self._judges = Judges()
+
+    def prepare(self) -> None:
+        """Start what takes long to start."""
+        self._judges.prepare()
 
     def close(self) -> None:
+        self._judges.close()
         self._upstream.close()
 
     def forward(
         self, ticket: Ticket, provider: Provider, lines: Lines, wire: Wire, *, head: Head, body: bytes
     ) -> None:
         """Serve one request whose path fits the provider's API."""
+        run_id = ticket.run_id
+        asked = Question(run_id, provider.facts, provider.models, self._bounds.known(run_id), beside(head))
         try:
-            envelope = read_envelope(body, provider.facts.api)
+            judged = self._judges.judge(asked, body)
         except NotARequest as refusal:
             wire.answer(400, problem("invalid_request_error", f"pidispatch: {refusal}"))
             return
-        # The name is kept in a row; the body, in which the provider reads it, stays as it is.
-        envelope = replace(envelope, model=self._redactor.text(envelope.model))
+        # Names are kept in rows; the body, in which the provider reads them, stays as it is.
+        envelope = replace(judged.envelope, model=self._redactor.text(judged.envelope.model))
+        bound = replace(judged.bound, models=tuple(map(self._redactor.text, judged.bound.models)))
         meter = Meter(provider.facts.api, len(body))
-        bound = self._bounds.of(
-            ticket.run_id, _known(provider, envelope.model), envelope, body, around=beside(head)
-        )
         prices = {model: self._prices.find(provider.facts.name, model) for model in bound.models}
         call = Call(ticket, provider, envelope, head, body, wire, meter, bound, prices, self._keys)
         with lines.track(call.line), self._departures.watch(wire.sock, call.line.cut):
@@ -282,9 +290,3 @@ def _body(call: Call) -> bytes:
     if call.envelope.stream and call.provider.takes_options and call.provider.facts.api == OPENAI:
         edits += usage_edits(call.body, call.envelope)
     return edited(call.body, edits) if edits else call.body
-
-
-def _known(provider: Provider, model: str) -> ProviderFacts:
-    """With the longest answer of this model, where an operator's file says it."""
-    figures = provider.models.get(model)
-    return provider.facts if figures is None else replace(provider.facts, max_tokens=figures.max_tokens)

@@ -15,6 +15,7 @@ import httpx2
 CONNECT_SECONDS = 30.0
 READ_SECONDS = 300.0
 _TIMEOUTS = {"connect": CONNECT_SECONDS, "read": READ_SECONDS, "write": READ_SECONDS, "pool": CONNECT_SECONDS}
+_PIECE = 256 * 1024
 _BEFORE_SENDING = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.UnsupportedProtocol)
 
 Fields = tuple[tuple[str, str], ...]
@@ -90,7 +91,9 @@ class _Stream(httpcore2.NetworkStream):
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
         self._hold()
-        self._inner.write(buffer, timeout)
+        # What is written at once is copied after each part of it that was sent.
+        for at in range(0, len(buffer), _PIECE):
+            self._inner.write(buffer[at : at + _PIECE], timeout)
 
     def close(self) -> None:
         self._inner.close()
