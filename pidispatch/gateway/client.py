@@ -49,8 +49,9 @@ class ControlDoors:
         if status != 200:
             raise GatewayUnavailable(f"the door of run {run_id} is not closed: {_reason(status, answer)}")
 
-    def provider(self, name: str, model: str | None = None) -> ProviderFacts | None:
-        query = "" if model is None else "?" + urlencode({"model": model})
+    def provider(self, name: str, model: str | None = None, run: int | None = None) -> ProviderFacts | None:
+        asked = {key: value for key, value in (("model", model), ("run", run)) if value is not None}
+        query = "?" + urlencode(asked) if asked else ""
         status, answer = self._ask("GET", f"/providers/{quote(name, safe='')}{query}")
         if status == 404:
             return None
@@ -62,7 +63,7 @@ class ControlDoors:
             ) from error
 
     def busy_providers(self, *, seconds: float = QUICK_SECONDS) -> dict[str, datetime]:
-        """The providers whose calls are held back now, and until when. Raises GatewayUnavailable."""
+        """What is held back now, `provider/model` or all of a `provider`, and until when. Raises GatewayUnavailable."""
         status, answer = self._ask("GET", "/providers", seconds=seconds)
         found = answer.get("busy")
         if status == 404:  # a gateway of an earlier version

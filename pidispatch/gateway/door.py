@@ -59,9 +59,7 @@ class Door:
             ("GET", "/budget"): self._budget,
             **{("POST", path): self._call for path in WIRE_PATHS},
         }
-        self._listener = Listener(
-            path, 0o666, self._serve, room=rooms.connections, run_id=ticket.run_id
-        )
+        self._listener = Listener(path, 0o666, self._serve, room=rooms.connections, run_id=ticket.run_id)
 
     @property
     def ticket(self) -> Ticket:

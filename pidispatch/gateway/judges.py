@@ -37,7 +37,9 @@ log = structlog.get_logger(__name__)
 class Judges:
     """Usable from any number of threads."""
 
-    def __init__(self, *, small: int = SMALL, most: int = MOST_PROCESSES, seconds: float = JUDGE_SECONDS) -> None:
+    def __init__(
+        self, *, small: int = SMALL, most: int = MOST_PROCESSES, seconds: float = JUDGE_SECONDS
+    ) -> None:
         self._small, self._most, self._seconds = small, most, seconds
         self._changed = threading.Condition()
         self._idle: list[_Process] = []
@@ -143,8 +145,8 @@ class _Process:
         self._child = subprocess.Popen(
             _COMMAND, bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, cwd="/"
         )
-        assert self._child.stdin is not None
-        assert self._child.stdout is not None
+        if self._child.stdin is None or self._child.stdout is None:
+            raise OSError("a process without its pipes")
         self._asks, self._tells = self._child.stdin.fileno(), self._child.stdout.fileno()
         with contextlib.suppress(OSError):  # a user may have no more room in pipes
             fcntl.fcntl(self._asks, fcntl.F_SETPIPE_SZ, _PIECE)

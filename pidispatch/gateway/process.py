@@ -26,7 +26,7 @@ from pidispatch.gateway.pressure import Pressure
 from pidispatch.gateway.prices import NO_PRICES, Prices
 from pidispatch.gateway.providers import Providers
 from pidispatch.gateway.proxy import HOLD_SECONDS, Proxy
-from pidispatch.gateway.rooms import Limits
+from pidispatch.gateway.rooms import USUAL_LIMITS, Limits
 from pidispatch.gateway.settling import Settler
 from pidispatch.gateway.sockets import check_length, shared_directory
 from pidispatch.gateway.stopping import NO_STOPS, Stopper
@@ -64,7 +64,7 @@ class Gateway:
         redactor: Redactor | None = None,
         stops: Stops = NO_STOPS,
         egress: Egress | None = None,
-        limits: Limits = Limits(),
+        limits: Limits = USUAL_LIMITS,
         clock: Clock = utc_now,
         hold_seconds: float = HOLD_SECONDS,
         drain_seconds: float = DRAIN_SECONDS,

@@ -22,7 +22,7 @@ from pidispatch.gateway.http1 import Departed, Fields, Head, Wire, problem
 from pidispatch.gateway.judges import Judges
 from pidispatch.gateway.judging import Question
 from pidispatch.gateway.metering import Meter
-from pidispatch.gateway.pressure import Pressure
+from pidispatch.gateway.pressure import Asker, Pressure
 from pidispatch.gateway.prices import NO_PRICES, Prices
 from pidispatch.gateway.providers import Provider
 from pidispatch.gateway.refusal import OURS, look
@@ -194,7 +194,9 @@ class Proxy:
 
     def _exchange(self, call: Call) -> CallEnd:
         """Send when it is the call's turn, and again when the provider was busy: that was neither billed nor seen."""
-        with Turn(self._pressure, call.provider.facts.name, call.provider.slots, call.line) as turn:
+        provider = call.provider
+        asker = Asker(provider.facts.name, call.envelope.model, call.ticket.run_id, provider.slots)
+        with Turn(self._pressure, asker, call.line) as turn:
             try:
                 while turn.take():
                     end = self._send(call, turn)
@@ -210,8 +212,9 @@ class Proxy:
         started = False
         call.meter.sending()
         try:
-            with self._upstream.post(_url(call), _asked(call), _body(call), call.line) as answer:
-                whole, refusal = look(answer)
+            asked = (_url(call), _asked(call), _body(call))
+            with self._upstream.post(*asked, call.line, call.provider.patience) as answer:
+                whole, refusal = look(answer, call.envelope.model, is_stream=call.envelope.stream)
                 if refusal is not None:
                     turn.refused(refusal)
                     return None

@@ -30,6 +30,9 @@ class Limits:
     all_tunnels: int = 512
 
 
+USUAL_LIMITS = Limits()
+
+
 class Room:
     """So many units of `what` for each run and for all. A run that has little is let in even where all is taken.
 

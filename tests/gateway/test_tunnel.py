@@ -15,7 +15,7 @@ from pidispatch.domain.hostname import Target
 from pidispatch.errors import DatabaseUnavailable
 from pidispatch.gateway.evidence import Evidence
 from pidispatch.gateway.http1 import Refused, parse_head
-from pidispatch.gateway.rooms import Limits
+from pidispatch.gateway.rooms import USUAL_LIMITS, Limits
 from pidispatch.gateway.tunnel import Egress
 from pidispatch.ports import EgressUse, Ticket
 from tests.gateway.parts import CONTAINER, raw_client, read_until
@@ -104,7 +104,7 @@ def reason_of(answer: bytes) -> str:
 def make_town(make_house):
     servers = []
 
-    def make(serve=echo, allowed=LIST, names=None, own=(), limits=Limits(), **more):
+    def make(serve=echo, allowed=LIST, names=None, own=(), limits=USUAL_LIMITS, **more):
         server = Server(serve)
         servers.append(server)
         names = names or {
