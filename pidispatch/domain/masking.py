@@ -78,7 +78,7 @@ class Keys:
 
     def _is_suspect(self, data: bytes) -> bool:
         """A quick look: no key is missed, and hardly anything else is taken for one."""
-        escapes = _ESCAPES
+        escapes: tuple[bytes, ...] = _ESCAPES
         if b"\\" in data:
             escapes = (*_ESCAPES, *_BACKSLASHED)
             for white in _WHITE:
