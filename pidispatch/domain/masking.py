@@ -21,9 +21,8 @@ _ALL = bytes(range(256))
 _LOWERED = _ALL.lower()
 _BETWEEN = bytes(each for each in _ALL if not chr(each).isascii() or not chr(each).isalnum())
 _WHITE = (b"\\n", b"\\t", b"\\r")
-# What may stand for a letter or digit of a key, or between two; each look for one of these is quicker than a pattern.
-_ESCAPES = (b"%", b"&#", b"0x")
-_BACKSLASHED = (b"\\u00", b"\\u{", *(b"\\%c" % each for each in b"x0123abefv"))
+# What may stand for a letter or digit of a key, or between two. A look for a single byte is quicker than a pattern.
+_ESCAPED = re.compile(rb"%[0-9A-Fa-f]{2}|&#|0[xX][0-9A-Fa-f]{2}|\\(?:u00|u\{|[x0-3abefv])")
 
 
 def is_key(value: str) -> bool:
@@ -78,14 +77,13 @@ class Keys:
 
     def _is_suspect(self, data: bytes) -> bool:
         """A quick look: no key is missed, and hardly anything else is taken for one."""
-        escapes: tuple[bytes, ...] = _ESCAPES
         if b"\\" in data:
-            escapes = (*_ESCAPES, *_BACKSLASHED)
             for white in _WHITE:
                 data = data.replace(white, b"")
         if self._has_block(data):
             return True
-        return any(each in data for each in escapes) and self._has_escaped(data)
+        may_be = b"\\" in data or b"%" in data or b"0x" in data or b"&#" in data or b"0X" in data
+        return may_be and _ESCAPED.search(data) is not None and self._has_escaped(data)
 
     def _has_escaped(self, data: bytes) -> bool:
         text = data.decode("latin-1")

@@ -1,6 +1,6 @@
-"""Have request bodies judged: small ones here, large ones by processes that do not hold this one up.
+"""Have request bodies judged: easy ones here, all others by processes that do not hold this one up.
 
-Of each run one body is judged at a time, and each that is large has a process for itself meanwhile: the kernel shares the
+Of each run one body is judged at a time, and each that is not easy has a process for itself meanwhile: the kernel shares the
 processors out, so that no run's bytes are in another's way.
 """
 
@@ -15,21 +15,25 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import structlog
 
+import pidispatch
 from pidispatch.gateway.http1 import Refused
 from pidispatch.gateway.judging import SIZES, Judged, Question, judge
 from pidispatch.gateway.scanning import NotARequest
 
-SMALL = 64 * 1024  # bytes; the worst of them takes a few milliseconds
+SMALL = 64 * 1024  # bytes
+MOST_MARKS = 8_192  # of what parts a JSON text: so many take a millisecond or two
 MOST_PROCESSES = 16
 MOST_IDLE = 2
 JUDGE_SECONDS = 60.0
 _PIECE = 1024 * 1024
 _COMMAND = (sys.executable, "-P", "-c", "from pidispatch.gateway.judging import serve; serve()")
 # Neither keys nor settings: what it reads was written by an agent.
-_PASSED_ON = ("PYTHONPATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL")
+_PASSED_ON = ("LD_LIBRARY_PATH", "LANG", "LC_ALL")
+_PACKAGE = str(Path(pidispatch.__file__).parents[1])  # the same one as here, wherever it was found
 
 log = structlog.get_logger(__name__)
 
@@ -37,10 +41,8 @@ log = structlog.get_logger(__name__)
 class Judges:
     """Usable from any number of threads."""
 
-    def __init__(
-        self, *, small: int = SMALL, most: int = MOST_PROCESSES, seconds: float = JUDGE_SECONDS
-    ) -> None:
-        self._small, self._most, self._seconds = small, most, seconds
+    def __init__(self, *, most: int = MOST_PROCESSES, seconds: float = JUDGE_SECONDS) -> None:
+        self._most, self._seconds = most, seconds
         self._changed = threading.Condition()
         self._idle: list[_Process] = []
         self._started = 0
@@ -51,7 +53,7 @@ class Judges:
     def judge(self, question: Question, body: bytes) -> Judged:
         """Raises NotARequest, and Refused for a body that nobody could judge: such a one is not sent."""
         with self._turn(question.run_id):
-            if len(body) <= self._small:
+            if len(body) <= SMALL and is_easy(body):
                 return judge(question, body)
             return self._elsewhere(question, body)
 
@@ -137,11 +139,17 @@ class Judges:
             process.end()
 
 
+def is_easy(body: bytes) -> bool:
+    """Whether reading it is a matter of a moment, as far as counting tells."""
+    return sum(body.count(mark) for mark in (b'"', b"\\", b"[", b"{")) <= MOST_MARKS
+
+
 class _Process:
     """One process, which answers one question after the other."""
 
     def __init__(self) -> None:
-        environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+        passed_on = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+        environment = {**passed_on, "PYTHONPATH": _PACKAGE}
         self._child = subprocess.Popen(
             _COMMAND, bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, cwd="/"
         )

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from pidispatch.gateway.http1 import MOST_BODY, MOST_CHUNKS, Refused, Wire
-from pidispatch.gateway.judges import SMALL, Judges
-from pidispatch.gateway.judging import Question
+from pidispatch.gateway.judges import SMALL, Judges, is_easy
+from pidispatch.gateway.judging import Question, judge
 from pidispatch.gateway.rooms import LEAST_BODIES, RUN_BODIES, Limits
 from pidispatch.gateway.scanning import NotARequest
 from pidispatch.ports import ProviderFacts
@@ -79,12 +79,17 @@ def test_a_body_takes_the_gateway_no_more_time_than_some_copies_of_it(judges, sh
     assert took < 40 * unit + 0.01, f"{took / unit:.0f} copies"
 
 
+@pytest.mark.parametrize("shape", [name for name in HARD if name not in {"spaces", "one long text"}])
+def test_a_small_body_that_is_hard_is_judged_elsewhere_too(shape):
+    assert not is_easy(HARD[shape](SMALL))
+    assert is_easy(HARD["one long text"](SMALL))
+
+
 def test_what_is_judged_elsewhere_is_judged_as_here(judges):
     body = b'{"model":"c","max_output_tokens":50,"input":[' + b'{"role":"user","content":"hi"},' * 5000 + b'{"role":"user","content":"hi"}]}'  # fmt: skip
     assert len(body) > SMALL
-    here = Judges(small=len(body))
 
-    assert judges.judge(question(), body) == here.judge(question(), body)
+    assert judges.judge(question(), body) == judge(question(), body)
 
 
 def test_what_was_learned_of_a_run_is_known_elsewhere_too(judges):
