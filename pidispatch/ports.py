@@ -612,7 +612,7 @@ class ProviderFacts:
     """What the gateway knows of a provider: its wire API, whether pi knows it by itself, whether a key is set.
 
     `rating`, `context_window` and `max_tokens` are of the model that was asked about; the last two in tokens, None
-    where an operator's file does not say. `busy_until`: until then its calls are held back. `lacks` is the word for a
+    where an operator's file does not say. `busy_until`: until then calls of that model are held back. `lacks` is the word for a
     key that is missing, `key_source` where it was found, for people (None: none is needed, or there is none);
     `model_listed`: an operator's file names the model.
     """
@@ -640,8 +640,10 @@ class Doors(Protocol):
     def close(self, run_id: int) -> None:
         """End the run's door: no new calls, open calls drained or aborted and settled. Idempotent."""
 
-    def provider(self, name: str, model: str | None = None) -> ProviderFacts | None:
-        """None when the gateway knows no such provider. `model` is one of its models to be told about."""
+    def provider(self, name: str, model: str | None = None, run: int | None = None) -> ProviderFacts | None:
+        """None when the gateway knows no such provider. `model` is one of its models to be told about, and `run` a run
+        that may have to wait for it alone.
+        """
 
     def remove(self, run_id: int) -> None:
         """Remove the socket's directory; only after the container is proven gone. Idempotent."""

@@ -154,7 +154,8 @@ class Checks:
 
     def _provider(self, tried: Look) -> Deferred | Refused | None:
         """Its key is there and not held back, and what its model costs is known wherever dollars are bounded."""
-        provider, now = self._doors.provider(tried.provider, tried.model), tried.run.now
+        run, now = tried.run, tried.run.now
+        provider = self._doors.provider(tried.provider, tried.model, run.run_id)
         tried.passed("provider", None if provider is None else _seen_of(provider))
         if provider is None:
             return Refused("provider-unconfigured", "provider-unknown")

@@ -10,7 +10,9 @@ from pidispatch.domain.redaction import Redactor
 from pidispatch.gateway.evidence import Evidence
 from pidispatch.gateway.process import Gateway
 from pidispatch.gateway.providers import Providers
+from pidispatch.gateway.rooms import Limits
 from pidispatch.gateway.tunnel import Egress
+from pidispatch.gateway.upstream import Patience
 from pidispatch.store import schema
 from pidispatch.store.calls import PostgresCallLedger, PostgresTickets
 from pidispatch.store.database import Database
@@ -41,6 +43,9 @@ def build_gateway(settings: Settings) -> Gateway:
             allowlist_in_force(settings),
             evidence=Evidence(PostgresEgressUses(database), mask=redactor.text),
         ),
+        limits=Limits(
+            settings.run_connections, settings.all_connections, settings.run_tunnels, settings.all_tunnels
+        ),
         clock=database.now,
     )
 
@@ -54,4 +59,6 @@ def _providers(settings: Settings) -> Providers:
         apis=dict(settings.provider_apis),
         entries=entries.entries,
         stored=stored_by_pi(settings, environ),
+        patience=Patience(settings.connect_timeout, next=settings.next_byte_timeout or None),
+        first_byte=settings.first_byte_timeout,
     )

@@ -30,10 +30,18 @@ def health_gauges(health: Health) -> Iterable[Gauge]:
 def provider_gauge(host: str, busy: Mapping[str, datetime], now: datetime) -> Gauge:
     return Gauge(
         "pidispatch_provider_busy_seconds",
-        "How long calls to a provider are still held back; no series while they are not",
-        ("host", "provider"),
-        {(host, name): max((until - now).total_seconds(), 0.0) for name, until in busy.items()},
+        "How long calls to a provider's model (empty: any) are still held back; no series while they are not",
+        ("host", "provider", "model"),
+        {
+            (host, *_provider_and_model(name)): max((until - now).total_seconds(), 0.0)
+            for name, until in busy.items()
+        },
     )
+
+
+def _provider_and_model(name: str) -> tuple[str, str]:
+    provider, _, model = name.partition("/")
+    return provider, model
 
 
 def queue_gauges(queue: QueueStatus, today: Today) -> Iterable[Gauge]:

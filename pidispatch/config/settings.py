@@ -100,6 +100,13 @@ class Settings(BaseSettings):
         default_factory=dict, alias="PIDISPATCH_UPSTREAM_<PROVIDER>"
     )
     provider_apis: Mapping[str, Api] = Field(default_factory=dict, alias="PIDISPATCH_PROVIDER_API_<PROVIDER>")
+    connect_timeout: Count = Field(30, alias="PIDISPATCH_CONNECT_TIMEOUT")
+    first_byte_timeout: NonNegative | None = Field(None, alias="PIDISPATCH_FIRST_BYTE_TIMEOUT")
+    next_byte_timeout: NonNegative = Field(300, alias="PIDISPATCH_NEXT_BYTE_TIMEOUT")
+    run_connections: Count = Field(128, alias="PIDISPATCH_RUN_CONNECTIONS")
+    all_connections: Count = Field(1024, alias="PIDISPATCH_ALL_CONNECTIONS")
+    run_tunnels: Count = Field(64, alias="PIDISPATCH_RUN_TUNNELS")
+    all_tunnels: Count = Field(512, alias="PIDISPATCH_ALL_TUNNELS")
     providers_file: OptionalFile = Field(None, alias="PIDISPATCH_PROVIDERS_FILE")
     auth_from_pi: OnUnlessZero = Field(True, alias="PI_AUTH_FROM_PI")
     pi_agent_dir: Directory | None = Field(None, alias="PI_CODING_AGENT_DIR")

@@ -11,9 +11,9 @@ PLACEHOLDER_KEY = "no-key-in-this-box"
 # For a model nobody has figures of. The gateway meters; these only tell pi when to compact and where to stop.
 _CONTEXT_WINDOW = 128_000
 _MAX_TOKENS = 8_192
-# The gateway may hold a call for 60 s (database away) and 240 s (provider busy) before it sends it, and waits up to
-# 300 s for the provider's next bytes. pi's own 300 s would end a held call, lose its place in line and ask again.
-_IDLE_MILLISECONDS = 630_000
+# How long a call may be held and a provider may take is the gateway's to say, and the run's deadline ends both: pi's own
+# 300 s would end a held call, lose its place in line and ask again. This is longer than any run.
+_IDLE_MILLISECONDS = 90_000_000
 
 
 def agent_files(

@@ -19,6 +19,12 @@ STATUSES = frozenset({TOO_MANY, UNAVAILABLE, OVERLOADED})
 _ENDS = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"})
 _TOO_LARGE = "Request too large"  # for the account's limit a minute, however long one waits
 
+# A limit of a whole subscription at Anthropic; "Your account … request reached max concurrency" (Moonshot), "for your
+# API key" and the like elsewhere.
+_UNIFIED = "anthropic-ratelimit-unified"
+_ACCOUNT = re.compile(r"\b(?:accounts?|api[ -]keys?|all models|workspace|subscription)\b")
+_OF_ACCOUNT = frozenset({"account_rate_limit_exceeded", "account_rate_limited", "key_rate_limit_exceeded"})
+
 _LIMITS = ("requests", "tokens", "input-tokens", "output-tokens")
 _NUMBER = re.compile(r"[0-9]{1,15}(?:\.[0-9]{0,9})?")
 # OpenAI and Groq write 1s, 6m0s, 120ms, 2m59.56s.
@@ -29,19 +35,23 @@ _UNITS = (86400.0, 3600.0, 60.0, 1.0, 0.001)
 _UNIX_SECONDS, _UNIX_MILLISECONDS = 1e8, 1e11  # greater numbers are a moment, smaller ones a length
 
 
-def busy(status: int, fields: Mapping[str, str], body: bytes, now: datetime) -> Busy | None:
+def busy(
+    status: int, fields: Mapping[str, str], body: bytes, now: datetime, *, model: str = ""
+) -> Busy | None:
     """What a refusal says; None for an answer that is to be passed on. Never raises.
 
     `fields` have lower-case names; `now` is this machine's clock, used where the answer tells no time of its own.
+    `model` was asked for.
     """
     if status not in STATUSES:
         return None
-    if status == TOO_MANY and _no_waiting_helps(body):
+    error = _error(body)
+    if status == TOO_MANY and not waiting_helps(error):
         return None
     pause = asked_pause(fields, now)
     if status == UNAVAILABLE and pause is None:
         return None
-    return Busy(pause)
+    return Busy(pause, account=_is_of_account(fields, error, model))
 
 
 def asked_pause(fields: Mapping[str, str], now: datetime) -> float | None:
@@ -61,8 +71,8 @@ def asked_pause(fields: Mapping[str, str], now: datetime) -> float | None:
 
 def _resets(fields: Mapping[str, str], now: datetime) -> Iterator[float]:
     """When each limit that is used up is full again (docs.anthropic.com/en/api/rate-limits, OpenAI's rate-limit guide)."""
-    if fields.get("anthropic-ratelimit-unified-status", "").strip() == "rejected":
-        yield from _moment(fields.get("anthropic-ratelimit-unified-reset", ""), now)
+    if fields.get(f"{_UNIFIED}-status", "").strip() == "rejected":
+        yield from _moment(fields.get(f"{_UNIFIED}-reset", ""), now)
     for limit in _LIMITS:
         if _used_up(fields, f"anthropic-ratelimit-{limit}-remaining"):
             yield from _moment(fields.get(f"anthropic-ratelimit-{limit}-reset", ""), now)
@@ -133,12 +143,25 @@ def _until(at: datetime, now: datetime) -> float:
     return max((at - now).total_seconds(), 0.0)
 
 
-def _no_waiting_helps(body: bytes) -> bool:
-    error = _error(body)
-    if {error.get("code"), error.get("type")} & _ENDS:
-        return True
+def waiting_helps(error: Mapping[str, Any]) -> bool:
+    """False for an error that comes again however long one waits."""
+    if any(error.get(name) in _ENDS for name in ("code", "type") if isinstance(error.get(name), str)):
+        return False
     message = error.get("message")
-    return isinstance(message, str) and message.startswith(_TOO_LARGE)
+    return not (isinstance(message, str) and message.startswith(_TOO_LARGE))
+
+
+def _is_of_account(fields: Mapping[str, str], error: Mapping[str, str], model: str) -> bool:
+    """Whether all that is asked with this key is refused. Where the answer names the model it speaks of that alone.
+
+    An organization has limits for each model (Anthropic, OpenAI, Groq): its being named says nothing.
+    """
+    if fields.get(f"{_UNIFIED}-status", "").strip() == "rejected":
+        return True
+    message = error.get("message", "").lower()
+    if model and model.lower() in message:
+        return False
+    return _ACCOUNT.search(message) is not None or bool({error.get("code"), error.get("type")} & _OF_ACCOUNT)
 
 
 def _error(body: bytes) -> dict[str, Any]:

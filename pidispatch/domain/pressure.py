@@ -1,4 +1,4 @@
-"""Decide when calls to a provider that said it is busy may go on.
+"""Decide when calls may go on past one gate after a provider said that it is busy; `lanes` says which gates a call passes.
 
 ```
             refused                        the pause is over
@@ -55,9 +55,13 @@ class NotBefore:
 
 @dataclass(frozen=True, slots=True)
 class Busy:
-    """The provider refused: too much is asked of it. `pause` is for how long it said, None when it did not."""
+    """The provider refused: too much is asked of it. `pause` is for how long it said, None when it did not.
+
+    `account`: it spoke of all that is asked with this key, not of one model.
+    """
 
     pause: float | None = None
+    account: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from ipaddress import ip_address
 
 from pidispatch.domain.wireapis import ANTHROPIC, OPENAI, RESPONSES
 
@@ -58,6 +59,8 @@ _URL = re.compile(
 )
 # A spelling that is not among these is taken for another machine's, which needs a key: the safe side.
 _LOOPBACK = re.compile(r"localhost|127(?:\.(?:0|[1-9][0-9]{0,2})){3}|\[(?:0*:){2,7}0*1\]")
+# https://www.rfc-editor.org/rfc/rfc6761, rfc6762, rfc8375; and what Docker calls the machine that it runs on.
+_PRIVATE_ENDINGS = (".localhost", ".local", ".internal", ".home.arpa", ".lan")
 URL_WANTED = "an http:// or https:// address without user, password, query or fragment"
 
 
@@ -81,3 +84,15 @@ def is_loopback(url: str) -> bool:
     """Whether a base URL leads to this machine by its own name or number."""
     found = _URL.fullmatch(url)
     return found is not None and _LOOPBACK.fullmatch(found["host"].lower()) is not None
+
+
+def is_local(url: str) -> bool:
+    """Whether a base URL leads to this machine or a private network: by number, or by a name that no public one has."""
+    found = _URL.fullmatch(url)
+    if found is None:
+        return False
+    host = found["host"].lower().strip("[]")
+    try:
+        return not ip_address(host).is_global
+    except ValueError:
+        return "." not in host or host.endswith(_PRIVATE_ENDINGS)

@@ -32,33 +32,36 @@ class Redactor:
     """Knows the values of secrets, and shows them to nobody. Time is linear in the text; it never raises.
 
     A text is looked at without what stands between letters and digits, as it is and with its escapes undone; a secret
-    is found by any `PIECE` characters in a row of it. What holds none comes back unchanged.
+    is found by any `piece` characters in a row of it. What holds none comes back unchanged.
     """
 
-    def __init__(self, values: Iterable[str] = ()) -> None:
+    def __init__(self, values: Iterable[str] = (), *, piece: int = PIECE) -> None:
         known = {value for value in values if SHORTEST <= len(value) <= LONGEST}
         self._pieces: set[str] = set()
         written = {core(form) for value in known for form in forms(value)}
         for form in written | {form[::-1] for form in written}:
             if len(form) >= _LEAST:
-                size = min(PIECE, len(form))
+                size = min(piece, len(form))
                 self._pieces |= {form[at : at + size] for at in range(len(form) - size + 1)}
-        self._sizes = sorted({len(piece) for piece in self._pieces})
+        self._sizes = sorted({len(each) for each in self._pieces})
         # Any piece in a text covers one whole block of it.
         self._block = (self._sizes[0] + 1) // 2 if self._sizes else 1
         self._blocks = {
-            piece[at : at + self._block]
-            for piece in self._pieces
-            for at in range(len(piece) - self._block + 1)
+            each[at : at + self._block] for each in self._pieces for at in range(len(each) - self._block + 1)
         }
         # With few letters and digits a secret is known by all of its characters alone.
         bare = sorted({each for value in known if len(core(value)) < _LEAST for each in (value, value[::-1])})
         self._bare = re.compile("|".join(map(re.escape, bare))) if bare else None
 
+    @property
+    def blocks(self) -> tuple[int, frozenset[str]]:
+        """Their size, and those of which a text with a secret has at least one, `core` and cut into such blocks."""
+        return self._block, frozenset(self._blocks)
+
     def text(self, text: str) -> str:
         if len(text) > MOST_TEXT:
             return MASK
-        spans = self._spans(text)
+        spans = self.spans(text)
         return text if not spans else "".join(_masked(text, spans))
 
     def data(self, data: bytes) -> bytes:
@@ -83,15 +86,16 @@ class Redactor:
             return [self._json(item, depth - 1) for item in value]
         return value
 
-    def _spans(self, text: str) -> list[Span]:
+    def spans(self, text: str) -> list[Span]:
+        """Where secrets stand in the text."""
         found = [match.span() for match in self._bare.finditer(text)] if self._bare else []
-        if self._pieces and self._is_suspect(text):
+        if self._pieces and self.is_suspect(text):
             for stream in _streams(text):
                 found.extend(self._found(stream))
         return _united(found)
 
-    def _is_suspect(self, text: str) -> bool:
-        """A quick look, that builds no stream."""
+    def is_suspect(self, text: str) -> bool:
+        """A quick look, that builds no stream: false when there is none but a bare one."""
         for _ in range(ROUNDS + 1):
             if any(True for _ in self._hits(core(text))):
                 return True

@@ -1,6 +1,6 @@
 """Bound what one model call may use, before it is made."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from pidispatch.domain.rates import CacheWrites, Price
@@ -142,6 +142,15 @@ class Bounds:
         # Another model counts in its own way.
         kept = trace if len(models) == 1 else None
         return Bound(tokens_in, output, cache_writes(facts.api, body), models, kept)
+
+    def known(self, run_id: int) -> Mapping[Trace, int]:
+        """What was learned of this run's requests."""
+        return self._prefixes.known(run_id)
+
+    def remember(self, run_id: int, known: Mapping[Trace, int]) -> None:
+        """Take over what another one has learned."""
+        for trace, tokens in known.items():
+            self._prefixes.learn(run_id, trace, tokens)
 
     def learn(self, run_id: int, bound: Bound, end: CallEnd) -> None:
         """A call ended: what the provider counted bounds those that go on from it."""

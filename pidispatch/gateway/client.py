@@ -17,7 +17,7 @@ QUICK_SECONDS = 10.0
 CLOSE_SECONDS = 40.0
 REDACT_SECONDS = 60.0
 _MOST_ANSWER = 64 * 1024
-_PART = 1024 * 1024
+_PART = 64 * 1024  # what is masked at once holds the gateway up
 
 
 class _UnixConnection(http.client.HTTPConnection):
@@ -49,8 +49,9 @@ class ControlDoors:
         if status != 200:
             raise GatewayUnavailable(f"the door of run {run_id} is not closed: {_reason(status, answer)}")
 
-    def provider(self, name: str, model: str | None = None) -> ProviderFacts | None:
-        query = "" if model is None else "?" + urlencode({"model": model})
+    def provider(self, name: str, model: str | None = None, run: int | None = None) -> ProviderFacts | None:
+        asked = {key: value for key, value in (("model", model), ("run", run)) if value is not None}
+        query = "?" + urlencode(asked) if asked else ""
         status, answer = self._ask("GET", f"/providers/{quote(name, safe='')}{query}")
         if status == 404:
             return None
@@ -62,7 +63,7 @@ class ControlDoors:
             ) from error
 
     def busy_providers(self, *, seconds: float = QUICK_SECONDS) -> dict[str, datetime]:
-        """The providers whose calls are held back now, and until when. Raises GatewayUnavailable."""
+        """What is held back now, `provider/model` or all of a `provider`, and until when. Raises GatewayUnavailable."""
         status, answer = self._ask("GET", "/providers", seconds=seconds)
         found = answer.get("busy")
         if status == 404:  # a gateway of an earlier version
@@ -124,7 +125,7 @@ class ControlDoors:
 
 
 def _parts(data: bytes) -> Iterator[bytes]:
-    """Whole lines, about a mebibyte of them at a time; a longer line is a part of its own."""
+    """Whole lines, some of them at a time; a longer line is a part of its own."""
     part = bytearray()
     for line in data.splitlines(keepends=True):
         if part and len(part) + len(line) > _PART:

@@ -16,6 +16,7 @@ from pidispatch.gateway.sockets import Listener
 
 NAME = "gateway.sock"
 _RUN = re.compile(r"/runs/([1-9][0-9]{0,18})(/directory)?")
+_RUN_ID = re.compile(r"[1-9][0-9]{0,18}")
 _PROVIDER = re.compile(r"/providers/([A-Za-z0-9._-]{1,64})")
 
 
@@ -73,8 +74,10 @@ class Control:
         wire.write(masked)
 
     def _provider(self, wire: Wire, name: str, query: str) -> None:
-        model = parse_qs(query).get("model", [None])[0]
-        facts = self._knowledge.facts(name, model)
+        asked = parse_qs(query)
+        model, run = (asked.get(each, [None])[0] for each in ("model", "run"))
+        run_id = int(run) if run is not None and _RUN_ID.fullmatch(run) else None
+        facts = self._knowledge.facts(name, model, run_id)
         if facts is None:
             wire.answer(404, problem("not_found", "no such provider"))
             return

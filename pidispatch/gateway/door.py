@@ -10,18 +10,18 @@ import structlog
 
 from pidispatch.domain.redaction import Redactor
 from pidispatch.errors import DatabaseUnavailable
-from pidispatch.gateway.http1 import MOST_BODY, Head, Refused, Wire, problem
+from pidispatch.gateway.http1 import MOST_BODY, Head, Refused, Wire, problem, too_large
 from pidispatch.gateway.keys import attempt_key, is_signed
 from pidispatch.gateway.landing import BudgetWatch, asked, document
 from pidispatch.gateway.metering import load_object
 from pidispatch.gateway.providers import WIRE_PATHS, Providers
 from pidispatch.gateway.proxy import Lines, Proxy
 from pidispatch.gateway.reports import MOST_REPORT, read_report
+from pidispatch.gateway.rooms import Rooms
 from pidispatch.gateway.sockets import Listener
 from pidispatch.gateway.tunnel import Egress
 from pidispatch.ports import Budget, Ticket, Tickets
 
-MOST_BODIES = 2 * MOST_BODY
 MOST_UNSIGNED = 16
 _CONTAINER = re.compile(r"[0-9a-f]{12,64}")
 
@@ -41,6 +41,7 @@ class Door:
         proxy: Proxy,
         redactor: Redactor,
         egress: Egress,
+        rooms: Rooms,
         secret: bytes,
         budget: Callable[[int], Budget | None],
     ) -> None:
@@ -48,9 +49,9 @@ class Door:
         self._redactor, self._secret = redactor, secret
         self._watch = BudgetWatch(lambda: budget(ticket.run_id))
         self._lines = Lines()
-        self._tunnels = egress.door(ticket)
+        self._tunnels = egress.door(ticket, rooms.tunnels)
         self._lock = threading.Lock()
-        self._bodies = 0
+        self._bodies = rooms.bodies
         self._unsigned = 0
         self._routes: dict[tuple[str, str], Callable[[Wire, Head], None]] = {
             ("POST", "/go"): self._go,
@@ -58,7 +59,7 @@ class Door:
             ("GET", "/budget"): self._budget,
             **{("POST", path): self._call for path in WIRE_PATHS},
         }
-        self._listener = Listener(path, 0o666, self._serve)
+        self._listener = Listener(path, 0o666, self._serve, room=rooms.connections, run_id=ticket.run_id)
 
     @property
     def ticket(self) -> Ticket:
@@ -184,12 +185,11 @@ class Door:
     def _room(self, head: Head) -> Iterator[None]:
         """Bound what one box can make this process hold: all bodies of its open requests together."""
         size = MOST_BODY if head.length is None else head.length
-        with self._lock:
-            if self._bodies + size > MOST_BODIES:
-                raise Refused(413 if size > MOST_BODY else 503, "too many bytes in open requests")
-            self._bodies += size
+        if size > MOST_BODY:
+            raise too_large(MOST_BODY)
+        if not self._bodies.take(self._ticket.run_id, size):
+            raise Refused(503, "too many bytes are in open requests: wait for an answer, and try again")
         try:
             yield
         finally:
-            with self._lock:
-                self._bodies -= size
+            self._bodies.give(self._ticket.run_id, size)

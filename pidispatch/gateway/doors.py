@@ -11,6 +11,7 @@ from pidispatch.gateway.bounding import Bounds
 from pidispatch.gateway.door import Door
 from pidispatch.gateway.providers import Providers
 from pidispatch.gateway.proxy import Proxy
+from pidispatch.gateway.rooms import Limits, Rooms
 from pidispatch.gateway.settling import Settler
 from pidispatch.gateway.sockets import check_length, own_directory
 from pidispatch.gateway.tunnel import Egress
@@ -40,6 +41,7 @@ class Doors:
         bounds: Bounds,
         redactor: Redactor,
         egress: Egress,
+        limits: Limits,
         secret: bytes,
         budget: Callable[[int], Budget | None],
         drain_seconds: float = DRAIN_SECONDS,
@@ -51,6 +53,7 @@ class Doors:
         self._redactor = redactor
         self._budget = budget
         self._egress = egress
+        self._rooms = Rooms(limits)
         self._lock = threading.Lock()
         self._doors: dict[int, Door] = {}
         check_length(self._root / str(_LONGEST_RUN_ID) / "s")
@@ -81,6 +84,7 @@ class Doors:
                 proxy=self._proxy,
                 redactor=self._redactor,
                 egress=self._egress,
+                rooms=self._rooms,
                 secret=self._secret,
                 budget=self._budget,
             )

@@ -12,7 +12,9 @@ from typing import Any
 
 MOST_HEAD = 64 * 1024
 MOST_FIELDS = 200
-MOST_BODY = 64 * 1024 * 1024
+MEBIBYTE = 1024 * 1024
+MOST_BODY = 32 * MEBIBYTE  # no provider takes more in one request
+MOST_CHUNKS = 16_384  # a body of tiny ones would be work without end
 IDLE_SECONDS = 75.0
 HEAD_SECONDS = 30.0
 BODY_SECONDS = 120.0
@@ -128,7 +130,7 @@ class Wire:
     def read_body(self, head: Head, most: int = MOST_BODY) -> bytes:
         """The whole body. Raises Departed and Refused (413 over `most` bytes)."""
         if head.length is not None and head.length > most:
-            raise Refused(413, f"the body is over {most} bytes")
+            raise too_large(most)
         if (head.field("expect") or "").lower() == "100-continue":
             self._send(b"HTTP/1.1 100 Continue\r\n\r\n")
         deadline = time.monotonic() + BODY_SECONDS
@@ -141,10 +143,13 @@ class Wire:
         return self._take(len(self._pending), 0)
 
     def _read_chunks(self, most: int, deadline: float) -> bytes:
-        body = bytearray()
+        body, chunks = bytearray(), 0
         while size := self._chunk_size(deadline):
+            chunks += 1
             if len(body) + size > most:
-                raise Refused(413, f"the body is over {most} bytes")
+                raise too_large(most)
+            if chunks > MOST_CHUNKS:
+                raise Refused(413, f"the body comes in more than {MOST_CHUNKS} chunks")
             body += self._take(size, deadline)
             if self._take(2, deadline) != b"\r\n":
                 raise Refused(400, "a chunk does not end where it said")
@@ -205,7 +210,8 @@ class Wire:
         self._send(("\r\n".join(lines) + "\r\n\r\n").encode("latin-1", "replace"))
 
     def write(self, data: bytes) -> None:
-        self._send(data)
+        if data:
+            self._send(data)
 
     def write_chunk(self, data: bytes) -> None:
         """One chunk of a chunked body; nothing for empty data, which would end it."""
@@ -247,11 +253,24 @@ class Wire:
             self.sock.shutdown(socket.SHUT_RDWR)
 
 
+def too_large(most: int) -> Refused:
+    """The way out is the asker's: to send less of the conversation, or smaller images."""
+    size = f"{most // MEBIBYTE} MiB" if most >= MEBIBYTE else f"{most} bytes"
+    return Refused(413, f"the request's body is too large: at most {size} are taken")
+
+
 def _phrase(status: int) -> str:
     try:
         return HTTPStatus(status).phrase
     except ValueError:
         return "Unknown"
+
+
+def whole_answer(status: int, body: Any) -> bytes:
+    """The bytes of an answer after which the connection ends."""
+    data = json.dumps(body).encode()
+    head = f"HTTP/1.1 {status} {_phrase(status)}\r\ncontent-type: application/json\r\ncontent-length: {len(data)}\r\n"
+    return head.encode() + b"connection: close\r\n\r\n" + data
 
 
 def problem(kind: str, message: str) -> dict[str, Any]:

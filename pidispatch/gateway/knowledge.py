@@ -20,7 +20,7 @@ class Knowledge:
     def busy(self) -> Mapping[str, datetime]:
         return self._pressure.busy()
 
-    def facts(self, name: str, model: str | None) -> ProviderFacts | None:
+    def facts(self, name: str, model: str | None, run: int | None = None) -> ProviderFacts | None:
         facts = self._providers.facts(name, model)
         if facts is None:
             return None
@@ -28,5 +28,5 @@ class Knowledge:
         return replace(
             facts,
             rating=Rating.UNKNOWN if price is None else price.rating,
-            busy_until=self._pressure.busy_until(name),
+            busy_until=self._pressure.busy_until(name, model, run),
         )

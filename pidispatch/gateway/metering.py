@@ -57,6 +57,11 @@ class Meter:
         if kind == "text/event-stream" or (asked_stream and not kind.endswith("json")):
             self._events = EventData(self._most)
 
+    @property
+    def is_stream(self) -> bool:
+        """Whether the answer is read event by event."""
+        return self._events is not None
+
     def feed(self, chunk: bytes) -> None:
         self._size += len(chunk)
         if self._events is None:

@@ -50,8 +50,7 @@ class Prefixes:
         self, run_id: int, rest: Sequence[bytes], body: bytes, spans: Sequence[Span]
     ) -> tuple[Trace, Match | None]:
         """How to remember this request, and the longest one that it goes on from."""
-        with self._lock:
-            known = dict(self._runs.get(run_id, ()))
+        known = self.known(run_id)
         counts = {trace.count for trace in known}
         running = blake2b(digest_size=20)
         for part in rest:
@@ -64,6 +63,10 @@ class Prefixes:
             if count in counts and (tokens := known.get(Trace(count, running.digest()))) is not None:
                 match = Match(count, tokens, marks)
         return Trace(len(spans), running.digest()), match
+
+    def known(self, run_id: int) -> dict[Trace, int]:
+        with self._lock:
+            return dict(self._runs.get(run_id, ()))
 
     def learn(self, run_id: int, trace: Trace, tokens: int) -> None:
         with self._lock:

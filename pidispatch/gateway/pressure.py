@@ -1,18 +1,20 @@
-"""Hold calls back from a provider that has said it is busy, and let them go in the order in which they came."""
+"""Hold calls back from a provider that has said it is busy, and let the runs that wait take turns."""
 
 import bisect
 import itertools
 import random
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 import structlog
 
-from pidispatch.domain import pressure as rules
-from pidispatch.domain.pressure import OPEN, End, Gate, NotBefore, Pass
+from pidispatch.domain import lanes
+from pidispatch.domain.lanes import Key, Leave
+from pidispatch.domain.pressure import Busy, End, Gate, NotBefore
 from pidispatch.gateway.refusal import Refusal
 
 HOLD_SECONDS = (
@@ -27,24 +29,53 @@ def _utc_now() -> datetime:
     return datetime.now(UTC)
 
 
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """Whose call it is, and for what. `slots`: how many of the provider's calls may be under way, None for any number."""
+
+    provider: str
+    model: str
+    run: int
+    slots: int | None = None
+
+
 @dataclass(slots=True, eq=False)
 class Waiter:
     """A call that waits for its turn. `woken` is set whenever it has to look again."""
 
     number: int
-    slots: int | None
+    asker: Asker
     woken: threading.Event = field(default_factory=threading.Event)
-    leave: Pass | None = None
+    leave: Leave | None = None
 
 
 @dataclass(slots=True)
-class _Key:
-    """One provider's key: its gate, those who wait for it by their numbers, and how many calls are under way."""
+class _Provider:
+    """One provider's key, those who wait for it by their numbers, how many calls of each run are under way.
 
-    gate: Gate = OPEN
+    `served` tells when each run was last let through, in a count of all calls. `refusals` are the last words for each model, those of a whole account under None.
+    """
+
+    key: Key = field(default_factory=Key)
     line: list[Waiter] = field(default_factory=list)
-    under_way: int = 0
-    refusal: Refusal | None = None
+    under_way: Counter[int] = field(default_factory=Counter)
+    served: dict[int, int] = field(default_factory=dict)
+    refusals: dict[str | None, Refusal] = field(default_factory=dict)
+
+    def ask(self, asker: Asker, now: float) -> tuple[Key, Leave | NotBefore]:
+        return lanes.ask(self.key, asker.model, asker.run, now)
+
+    def in_turn(self) -> list[Waiter]:
+        """Whose turn it is: whose run was refused less often, has less under way, was served longer ago, came first."""
+        taken = Counter(self.under_way)
+        ranked = []
+        for waiter in self.line:
+            run = waiter.asker.run
+            refusals, served = self.key.refusals(waiter.asker.model, run), self.served.get(run, 0)
+            ranked.append(((refusals, taken[run], served, waiter.number), waiter))
+            taken[run] += 1
+        ranked.sort(key=lambda each: each[0])
+        return [waiter for _, waiter in ranked]
 
 
 class Pressure:
@@ -60,22 +91,28 @@ class Pressure:
     ) -> None:
         self._hold, self._clock, self._wall, self._chance = hold_seconds, clock, wall, chance
         self._lock = threading.Lock()
-        self._keys: dict[str, _Key] = {}
+        self._providers: dict[str, _Provider] = {}
         self._numbers = itertools.count()
         self._stopped = False
 
-    def busy_until(self, provider: str) -> datetime | None:
-        """When its calls are let through again; None while they are."""
-        return self.busy().get(provider)
+    def busy_until(self, provider: str, model: str | None = None, run: int | None = None) -> datetime | None:
+        """When calls of the model (None: of any) are let through again; None while they are. `run`: of a run there was."""
+        now, wall = self._clock(), self._wall()
+        with self._lock:
+            until = self._provider(provider).key.busy_until(model or "", run, now)
+        return None if until is None else wall + timedelta(seconds=until - now)
 
     def busy(self) -> Mapping[str, datetime]:
-        """The busy providers; one whose pause is over is no longer one, even before its probe."""
+        """What new calls wait for, `provider/model` or, with all its models, `provider`.
+
+        One whose pause is over is no longer there, even before its probe.
+        """
         now, wall = self._clock(), self._wall()
         with self._lock:
             return {
-                name: wall + timedelta(seconds=key.gate.until - now)
-                for name, key in sorted(self._keys.items())
-                if key.gate.until is not None and key.gate.until > now
+                name if model is None else f"{name}/{model}": wall + timedelta(seconds=until - now)
+                for name, provider in sorted(self._providers.items())
+                for model, until in provider.key.busy(now)
             }
 
     @property
@@ -86,7 +123,7 @@ class Pressure:
         """The gateway ends: nobody waits any longer, nobody is let through."""
         with self._lock:
             self._stopped = True
-            waiting = [waiter for key in self._keys.values() for waiter in key.line]
+            waiting = [waiter for provider in self._providers.values() for waiter in provider.line]
         for waiter in waiting:
             waiter.woken.set()
 
@@ -94,94 +131,111 @@ class Pressure:
         """A place in line, and until when a call that comes now may be held."""
         return next(self._numbers), self._clock() + self._hold
 
-    def last_refusal(self, provider: str) -> Refusal | None:
+    def last_refusal(self, asker: Asker) -> Refusal | None:
         with self._lock:
-            return self._key(provider).refusal
+            told = self._provider(asker.provider).refusals
+            return told.get(asker.model) or told.get(None)
 
-    def wait(
-        self, provider: str, waiter: Waiter, *, deadline: float, given_up: Callable[[], bool]
-    ) -> Pass | None:
-        """Leave to send, given in order of arrival. None: gave up, all are stopped, or it will not come in time."""
+    def wait(self, waiter: Waiter, *, deadline: float, given_up: Callable[[], bool]) -> Leave | None:
+        """Leave to send, given in turn. None: gave up, all are stopped, or it will not come in time."""
         with self._lock:
-            key = self._key(provider)
-            bisect.insort(key.line, waiter, key=lambda each: each.number)
+            provider = self._provider(waiter.asker.provider)
+            bisect.insort(provider.line, waiter, key=lambda each: each.number)
         while True:
             with self._lock:
                 waiter.woken.clear()
                 if not given_up():
-                    self._let_go(key)
+                    self._let_go(provider)
                 if waiter.leave is not None:
-                    self._wake_first(key)
                     return waiter.leave
                 now = self._clock()
-                if self._stopped or given_up() or now >= deadline or self._is_hopeless(key, now):
-                    key.line.remove(waiter)
-                    self._wake_first(key)
+                _, answer = provider.ask(waiter.asker, now)
+                # A leave here means that a slot is what is missing: whoever frees one gives it on.
+                at = answer.at if isinstance(answer, NotBefore) else deadline
+                if self._stopped or given_up() or now >= deadline or self._is_hopeless(at, now, deadline):
+                    provider.line.remove(waiter)
                     return None
-                pause = self._until_next(key, waiter, now, deadline)
-            waiter.woken.wait(pause)
+            waiter.woken.wait(min(at, deadline) - now)
 
     def report(
-        self, provider: str, leave: Pass, end: End, *, refusal: Refusal | None = None, over: bool = False
+        self, asker: Asker, leave: Leave, end: End, *, refusal: Refusal | None = None, over: bool = False
     ) -> None:
         """What a call with this leave met; with `over` its slot is free again."""
         with self._lock:
-            key = self._key(provider)
-            before = key.gate
-            key.gate = rules.tell(before, leave, end, now=self._clock(), jitter=self._chance())
-            key.under_way -= int(over)
-            key.refusal = None if key.gate.until is None else refusal or key.refusal
-            self._let_go(key)
-            self._wake_first(key)
-            after, waiting = key.gate, len(key.line)
-        self._say(provider, before, after, refusal, waiting)
+            provider = self._provider(asker.provider)
+            before = provider.key
+            provider.key = lanes.tell(
+                before, asker.model, asker.run, leave, end, now=self._clock(), jitter=self._chance()
+            )
+            if over:
+                provider.under_way[asker.run] -= 1
+                provider.under_way += Counter()  # without those that have none
+            self._keep_words(provider, asker, end, refusal)
+            if isinstance(end, Busy):
+                # A pause may have become so long that waiting for it makes no sense.
+                for waiter in provider.line:
+                    waiter.woken.set()
+            self._let_go(provider)
+            after, waiting = provider.key, len(provider.line)
+        self._say(asker, before, after, refusal, waiting)
 
-    def _key(self, provider: str) -> _Key:
-        return self._keys.setdefault(provider, _Key())
-
-    def _let_go(self, key: _Key) -> None:
-        """Give leave to as many as may go now, the first in line first."""
-        while key.line and not self._stopped:
-            first = key.line[0]
-            if first.slots is not None and key.under_way >= first.slots:
-                return
-            key.gate, answer = rules.ask(key.gate, self._clock())
-            if isinstance(answer, NotBefore):
-                return
-            del key.line[0]
-            first.leave = answer
-            key.under_way += 1
-            first.woken.set()
+    def _provider(self, name: str) -> _Provider:
+        return self._providers.setdefault(name, _Provider())
 
     @staticmethod
-    def _wake_first(key: _Key) -> None:
-        """The first in line is the one who watches the time."""
-        if key.line:
-            key.line[0].woken.set()
+    def _keep_words(provider: _Provider, asker: Asker, end: End, refusal: Refusal | None) -> None:
+        if isinstance(end, Busy) and refusal is not None:
+            provider.refusals[None if end.account else asker.model] = refusal
+        for model in [model for model in provider.refusals if model is not None]:
+            if model not in provider.key.lanes:
+                del provider.refusals[model]
+        if provider.key.account.until is None:
+            provider.refusals.pop(None, None)
 
-    def _until_next(self, key: _Key, waiter: Waiter, now: float, deadline: float) -> float:
-        gate = key.gate
-        if key.line[0] is not waiter or gate.until is None:
-            return deadline - now
-        _, answer = rules.ask(gate, now)
-        # A pass here means that a slot is what is missing: whoever frees one says so.
-        return min(answer.at, deadline) - now if isinstance(answer, NotBefore) else deadline - now
+    def _let_go(self, provider: _Provider) -> None:
+        """Give leave to as many as may go now."""
+        if not provider.line:
+            provider.served.clear()
+        if not provider.line or self._stopped:
+            return
+        now, under_way = self._clock(), provider.under_way.total()
+        for waiter in provider.in_turn():
+            if waiter.asker.slots is not None and under_way >= waiter.asker.slots:
+                continue
+            key, answer = provider.ask(waiter.asker, now)
+            if isinstance(answer, NotBefore):
+                continue
+            provider.key, waiter.leave = key, answer
+            provider.line.remove(waiter)
+            provider.under_way[waiter.asker.run] += 1
+            provider.served[waiter.asker.run] = next(self._numbers)
+            under_way += 1
+            waiter.woken.set()
 
-    def _is_hopeless(self, key: _Key, now: float) -> bool:
+    def _is_hopeless(self, at: float, now: float, deadline: float) -> bool:
         """A window so far away that pi, told after each hold and trying again, would give up before."""
-        return key.gate.until is not None and key.gate.until > now + TRIES_OF_PI * self._hold
+        return at != deadline and at > now + TRIES_OF_PI * self._hold
 
-    def _say(self, provider: str, before: Gate, after: Gate, refusal: Refusal | None, waiting: int) -> None:
-        """One line when a key becomes busy, one when it is free again: what lies between is not told."""
-        if before.until is None and after.until is not None:
-            until = self._wall() + timedelta(seconds=after.until - self._clock())
-            log.warning(
-                "provider_busy",
-                provider=provider,
-                until=until.isoformat(timespec="seconds"),
-                why=None if refusal is None else refusal.status,
-                asked_seconds=None if refusal is None else refusal.busy.pause,
-                waiting=waiting,
-            )
-        elif before.until is not None and after.until is None:
-            log.info("provider_free", provider=provider, refusals=before.refusals)
+    def _say(self, asker: Asker, before: Key, after: Key, refusal: Refusal | None, waiting: int) -> None:
+        """One line when something becomes busy, one when it is free again: what lies between is not told."""
+        for model, old, new in _gates(asker, before, after):
+            about = {"provider": asker.provider, "model": model}
+            if old.until is None and new.until is not None:
+                until = self._wall() + timedelta(seconds=new.until - self._clock())
+                log.warning(
+                    "provider_busy",
+                    **about,
+                    run_id=asker.run,
+                    until=until.isoformat(timespec="seconds"),
+                    why=None if refusal is None else refusal.status,
+                    asked_seconds=None if refusal is None else refusal.busy.pause,
+                    waiting=waiting,
+                )
+            elif old.until is not None and new.until is None:
+                log.info("provider_free", **about, refusals=old.refusals)
+
+
+def _gates(asker: Asker, before: Key, after: Key) -> Iterator[tuple[str | None, Gate, Gate]]:
+    """The account's gate (under None) and the model's, as they were and as they are."""
+    yield None, before.account, after.account
+    yield asker.model, before.lane(asker.model).shared, after.lane(asker.model).shared

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import structlog
 
+from pidispatch.domain.masking import Keys
 from pidispatch.domain.redaction import Redactor
 from pidispatch.errors import ConfigurationRefused, DatabaseUnavailable
 from pidispatch.gateway.bounding import Bounds
@@ -25,6 +26,7 @@ from pidispatch.gateway.pressure import Pressure
 from pidispatch.gateway.prices import NO_PRICES, Prices
 from pidispatch.gateway.providers import Providers
 from pidispatch.gateway.proxy import HOLD_SECONDS, Proxy
+from pidispatch.gateway.rooms import USUAL_LIMITS, Limits
 from pidispatch.gateway.settling import Settler
 from pidispatch.gateway.sockets import check_length, shared_directory
 from pidispatch.gateway.stopping import NO_STOPS, Stopper
@@ -62,6 +64,7 @@ class Gateway:
         redactor: Redactor | None = None,
         stops: Stops = NO_STOPS,
         egress: Egress | None = None,
+        limits: Limits = USUAL_LIMITS,
         clock: Clock = utc_now,
         hold_seconds: float = HOLD_SECONDS,
         drain_seconds: float = DRAIN_SECONDS,
@@ -92,6 +95,7 @@ class Gateway:
             prices=prices,
             pressure=self._pressure,
             redactor=redactor,
+            keys=Keys(providers.secrets()),
             hold_seconds=hold_seconds,
         )
         self._doors = Doors(
@@ -103,6 +107,7 @@ class Gateway:
             bounds=bounds,
             redactor=redactor,
             egress=self._egress,
+            limits=limits,
             secret=secret,
             budget=ledger.budget,
             drain_seconds=drain_seconds,
@@ -121,6 +126,7 @@ class Gateway:
         failures: list[BaseException] = []
         ours, theirs = socket.socketpair()
         with ours, theirs, _waking(theirs):
+            self._proxy.prepare()
             boot = threading.Thread(
                 target=self._boot_or_end, args=(failures, theirs), name="boot", daemon=True
             )

@@ -6,9 +6,18 @@ from typing import Protocol
 
 from pidispatch.domain.files.piauth import NO_KEY, Stored
 from pidispatch.domain.files.providers import KeyFrom, ModelFigures, ProviderEntry
-from pidispatch.domain.providers import KNOWN, URL_WANTED, Known, is_base_url, is_loopback, key_names
+from pidispatch.domain.providers import (
+    KNOWN,
+    URL_WANTED,
+    Known,
+    is_base_url,
+    is_local,
+    is_loopback,
+    key_names,
+)
 from pidispatch.domain.wireapis import ANTHROPIC, OPENAI, RESPONSES, WIRE_APIS
 from pidispatch.errors import ConfigurationRefused
+from pidispatch.gateway.upstream import USUAL, Patience
 from pidispatch.ports import ProviderFacts
 
 WIRE_PATHS = {"/v1/chat/completions": OPENAI, "/v1/responses": RESPONSES, "/v1/messages": ANTHROPIC}
@@ -36,6 +45,7 @@ class Provider:
     slots: int | None = None
     models: Mapping[str, ModelFigures] = field(default_factory=dict)
     elsewhere: tuple[str, ...] = ()
+    patience: Patience = USUAL
 
     def credentials(self) -> tuple[tuple[str, str], ...]:
         """The header that carries the key; none for a provider that needs no key."""
@@ -51,7 +61,9 @@ class Providers:
 
     `keys` maps environment names (ANTHROPIC_API_KEY) to values; empty ones count as unset. `upstreams` replaces
     a provider's base URL or makes a new provider; `apis` names the wire API of a new one (default: chat completions).
-    `entries` is what the providers file says and `stored` what pi has stored, both by provider.
+    `entries` is what the providers file says and `stored` what pi has stored, both by provider. `patience` is had with
+    those that say nothing else, but that one on this machine or a private network may take any time for its first byte,
+    unless `first_byte` (0: none) says it of all.
     Raises ConfigurationRefused.
     """
 
@@ -63,6 +75,8 @@ class Providers:
         apis: Mapping[str, str] | None = None,
         entries: Mapping[str, ProviderEntry] | None = None,
         stored: Mapping[str, Stored] | None = None,
+        patience: Patience = USUAL,
+        first_byte: int | None = None,
     ) -> None:
         upstreams, apis, entries = upstreams or {}, apis or {}, entries or {}
         problems = _faults(upstreams, apis, entries)
@@ -73,7 +87,10 @@ class Providers:
             name: _merged(entries.get(name), upstreams.get(name), apis.get(name))
             for name in sorted({*KNOWN, *upstreams, *entries})
         }
-        self._all = {name: _provider(name, entry, purse) for name, entry in merged.items()}
+        self._all = {
+            name: _provider(name, entry, purse, _patience(entry, patience, first_byte))
+            for name, entry in merged.items()
+        }
 
     def find(self, name: str) -> Provider | None:
         return self._all.get(name)
@@ -145,7 +162,16 @@ def _merged(entry: ProviderEntry | None, upstream: str | None, api: str | None) 
     return replace(entry, base_url=None if base is None else base.rstrip("/"), api=entry.api or api)
 
 
-def _provider(name: str, entry: ProviderEntry, purse: _Purse) -> Provider:
+def _patience(entry: ProviderEntry, usual: Patience, first_byte: int | None) -> Patience:
+    """A model at home may have to be loaded first, and nobody pays for the wait."""
+    said = entry.first_byte if entry.first_byte is not None else first_byte
+    if said is not None:
+        return replace(usual, first=said or None)
+    is_near = entry.base_url is not None and is_local(entry.base_url)
+    return replace(usual, first=None) if is_near else usual
+
+
+def _provider(name: str, entry: ProviderEntry, purse: _Purse, patience: Patience) -> Provider:
     known = KNOWN.get(name) or Known(OPENAI, "", (), in_pi=False)
     wire = entry.api or known.api
     credential = purse.find(name, entry)
@@ -159,7 +185,14 @@ def _provider(name: str, entry: ProviderEntry, purse: _Purse) -> Provider:
     )
     url = (entry.base_url or known.base) + _SUFFIXES[wire]
     return Provider(
-        facts, url, known.takes_options, credential.key, entry.slots, entry.models, known.elsewhere
+        facts,
+        url,
+        known.takes_options,
+        credential.key,
+        entry.slots,
+        entry.models,
+        known.elsewhere,
+        patience,
     )
 
 

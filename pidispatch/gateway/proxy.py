@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import structlog
 
+from pidispatch.domain.masking import Keys, Mask
 from pidispatch.domain.rates import Price
 from pidispatch.domain.redaction import Redactor
 from pidispatch.domain.wireapis import OPENAI
@@ -15,18 +16,20 @@ from pidispatch.gateway.bounding import Bound, Bounds
 from pidispatch.gateway.costing import dearest_of
 from pidispatch.gateway.denial import denial
 from pidispatch.gateway.departures import Departures
-from pidispatch.gateway.envelope import Envelope, NotARequest, edited, read_envelope, usage_edits
+from pidispatch.gateway.envelope import Envelope, NotARequest, edited, usage_edits
 from pidispatch.gateway.fields import answered, asked, beside
 from pidispatch.gateway.http1 import Departed, Fields, Head, Wire, problem
+from pidispatch.gateway.judges import Judges
+from pidispatch.gateway.judging import Question
 from pidispatch.gateway.metering import Meter
-from pidispatch.gateway.pressure import Pressure
+from pidispatch.gateway.pressure import Asker, Pressure
 from pidispatch.gateway.prices import NO_PRICES, Prices
 from pidispatch.gateway.providers import Provider
 from pidispatch.gateway.refusal import OURS, look
 from pidispatch.gateway.settling import Settler, hold
 from pidispatch.gateway.turn import Turn
 from pidispatch.gateway.upstream import Answer, Line, Upstream, UpstreamFailed
-from pidispatch.ports import CallEnd, CallLedger, CallOpened, CallRefused, ProviderFacts, Ticket
+from pidispatch.ports import CallEnd, CallLedger, CallOpened, CallRefused, Ticket
 
 HOLD_SECONDS = 60.0
 
@@ -46,6 +49,7 @@ class Call:
     meter: Meter
     bound: Bound
     prices: Mapping[str, Price | None]
+    keys: Keys
     limit: int | None = None  # for the output, where a cap was set
     line: Line = field(default_factory=Line)
 
@@ -96,6 +100,7 @@ class Proxy:
         *,
         pressure: Pressure,
         redactor: Redactor,
+        keys: Keys,
         bounds: Bounds | None = None,
         prices: Prices = NO_PRICES,
         upstream: Upstream | None = None,
@@ -103,30 +108,36 @@ class Proxy:
     ) -> None:
         self._ledger, self._settler, self._departures = ledger, settler, departures
         self._bounds, self._prices = bounds or Bounds(), prices
-        self._pressure, self._redactor = pressure, redactor
+        self._pressure, self._redactor, self._keys = pressure, redactor, keys
         self._upstream = upstream or Upstream()
         self._hold_seconds = hold_seconds
+        self._judges = Judges()
+
+    def prepare(self) -> None:
+        """Start what takes long to start."""
+        self._judges.prepare()
 
     def close(self) -> None:
+        self._judges.close()
         self._upstream.close()
 
     def forward(
         self, ticket: Ticket, provider: Provider, lines: Lines, wire: Wire, *, head: Head, body: bytes
     ) -> None:
         """Serve one request whose path fits the provider's API."""
+        run_id = ticket.run_id
+        asked = Question(run_id, provider.facts, provider.models, self._bounds.known(run_id), beside(head))
         try:
-            envelope = read_envelope(body, provider.facts.api)
+            judged = self._judges.judge(asked, body)
         except NotARequest as refusal:
             wire.answer(400, problem("invalid_request_error", f"pidispatch: {refusal}"))
             return
-        # The name is kept in a row; the body, in which the provider reads it, stays as it is.
-        envelope = replace(envelope, model=self._redactor.text(envelope.model))
+        # Names are kept in rows; the body, in which the provider reads them, stays as it is.
+        envelope = replace(judged.envelope, model=self._redactor.text(judged.envelope.model))
+        bound = replace(judged.bound, models=tuple(map(self._redactor.text, judged.bound.models)))
         meter = Meter(provider.facts.api, len(body))
-        bound = self._bounds.of(
-            ticket.run_id, _known(provider, envelope.model), envelope, body, around=beside(head)
-        )
         prices = {model: self._prices.find(provider.facts.name, model) for model in bound.models}
-        call = Call(ticket, provider, envelope, head, body, wire, meter, bound, prices)
+        call = Call(ticket, provider, envelope, head, body, wire, meter, bound, prices, self._keys)
         with lines.track(call.line), self._departures.watch(wire.sock, call.line.cut):
             call_id = self._open(call)
             if call_id is not None:
@@ -183,7 +194,9 @@ class Proxy:
 
     def _exchange(self, call: Call) -> CallEnd:
         """Send when it is the call's turn, and again when the provider was busy: that was neither billed nor seen."""
-        with Turn(self._pressure, call.provider.facts.name, call.provider.slots, call.line) as turn:
+        provider = call.provider
+        asker = Asker(provider.facts.name, call.envelope.model, call.ticket.run_id, provider.slots)
+        with Turn(self._pressure, asker, call.line) as turn:
             try:
                 while turn.take():
                     end = self._send(call, turn)
@@ -199,8 +212,9 @@ class Proxy:
         started = False
         call.meter.sending()
         try:
-            with self._upstream.post(_url(call), _asked(call), _body(call), call.line) as answer:
-                whole, refusal = look(answer)
+            asked = (_url(call), _asked(call), _body(call))
+            with self._upstream.post(*asked, call.line, call.provider.patience) as answer:
+                whole, refusal = look(answer, call.envelope.model, is_stream=call.envelope.stream)
                 if refusal is not None:
                     turn.refused(refusal)
                     return None
@@ -244,19 +258,22 @@ def _turn_away(call: Call, turn: Turn) -> CallEnd:
 
 
 def _relay(call: Call, answer: Answer) -> None:
-    """Hand on the answer byte by byte, in the pieces in which it comes."""
+    """Hand on the answer byte by byte, in the pieces in which it comes, without the keys that it may hold."""
     types = [value for name, value in answer.fields if name == "content-type"]
     call.meter.begin(answer.status, types[0] if types else None, asked_stream=call.envelope.stream)
-    fields = answered(answer.fields)
+    fields = call.keys.fields(answered(answer.fields))
     sized = any(name == "content-length" for name, _ in fields)
     bare = answer.status in {204, 304}
     if not (sized or bare):
         fields = (*fields, ("transfer-encoding", "chunked"))
     wire = call.wire
     wire.start(answer.status, fields)
+    write = wire.write if sized else wire.write_chunk
+    mask = Mask(call.keys, lines=call.meter.is_stream)
     for chunk in answer.chunks:
         call.meter.feed(chunk)
-        (wire.write if sized else wire.write_chunk)(chunk)
+        write(mask.feed(chunk))
+    write(mask.end())
     if not (sized or bare):
         wire.end_chunks()
 
@@ -276,9 +293,3 @@ def _body(call: Call) -> bytes:
     if call.envelope.stream and call.provider.takes_options and call.provider.facts.api == OPENAI:
         edits += usage_edits(call.body, call.envelope)
     return edited(call.body, edits) if edits else call.body
-
-
-def _known(provider: Provider, model: str) -> ProviderFacts:
-    """With the longest answer of this model, where an operator's file says it."""
-    figures = provider.models.get(model)
-    return provider.facts if figures is None else replace(provider.facts, max_tokens=figures.max_tokens)

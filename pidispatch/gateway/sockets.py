@@ -14,10 +14,12 @@ from pathlib import Path
 import structlog
 
 from pidispatch.errors import ConfigurationRefused
-from pidispatch.gateway.http1 import Departed, Head, Refused, Wire, problem
+from pidispatch.gateway.http1 import Departed, Head, Refused, Wire, problem, whole_answer
+from pidispatch.gateway.rooms import Room
 
 MOST_PATH = 107
-MOST_CONNECTIONS = 128  # more than a door's tunnels, so that they leave room for model calls
+MOST_CONNECTIONS = 128  # of the control socket
+CONTROL = 0  # in place of a run's id
 
 Handler = Callable[[Wire, Head], None]
 log = structlog.get_logger(__name__)
@@ -84,9 +86,20 @@ class Listener:
     """One listening socket and its connections."""
 
     def __init__(
-        self, path: Path, mode: int, handler: Handler, *, admits: Callable[[int], bool] = lambda _uid: True
+        self,
+        path: Path,
+        mode: int,
+        handler: Handler,
+        *,
+        admits: Callable[[int], bool] = lambda _uid: True,
+        room: Room | None = None,
+        run_id: int = CONTROL,
     ) -> None:
         self._path, self._handler, self._admits = path, handler, admits
+        self._run_id = run_id
+        self._room = room or Room(
+            "connections", each=MOST_CONNECTIONS, together=MOST_CONNECTIONS, least=MOST_CONNECTIONS
+        )
         self._changed = threading.Condition()
         self._idle: set[Wire] = set()
         self._busy: set[Wire] = set()
@@ -137,12 +150,17 @@ class Listener:
             self._take_in(sock)
 
     def _take_in(self, sock: socket.socket) -> None:
+        if not self._admits(peer_uid(sock)):
+            sock.close()
+            return
+        if not self._room.take(self._run_id):
+            _turn_away(sock)
+            return
         wire = Wire(sock)
         with self._changed:
-            welcome = not self._closing and len(self._idle) + len(self._busy) < MOST_CONNECTIONS
-            if welcome:
-                self._idle.add(wire)
-        if not welcome or not self._admits(peer_uid(sock)):
+            welcome = not self._closing
+            self._idle.add(wire)
+        if not welcome:
             self._forget(wire)
             return
         try:
@@ -196,4 +214,13 @@ class Listener:
             self._idle.discard(wire)
             self._busy.discard(wire)
             self._changed.notify_all()
+        self._room.give(self._run_id)
         wire.sock.close()
+
+
+def _turn_away(sock: socket.socket) -> None:
+    """Say that there is no room, without waiting for anything: this is the thread that takes everybody in."""
+    said = problem("overloaded_error", "pidispatch: too many connections are open: close some, and try again")
+    with sock, contextlib.suppress(OSError):
+        sock.setblocking(False)
+        sock.send(whole_answer(503, said))

@@ -16,9 +16,9 @@ from pidispatch.gateway.http1 import Head, Refused, Wire, problem
 from pidispatch.gateway.outside import Outside, Unreached
 from pidispatch.gateway.plainhttp import MOST_BODY, NoAnswer, exchange, read_asked, request_bytes
 from pidispatch.gateway.relay import IDLE_SECONDS, Relay
+from pidispatch.gateway.rooms import Room
 from pidispatch.ports import Ticket
 
-MOST_TUNNELS = 64
 REST_SECONDS = 1.0
 _NOWHERE = Target("?", 0)
 _ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"
@@ -33,15 +33,14 @@ class Egress:
         *,
         outside: Outside | None = None,
         evidence: Evidence | None = None,
-        most: int = MOST_TUNNELS,
         idle_seconds: float = IDLE_SECONDS,
     ) -> None:
-        self.allowed, self.most, self.idle_seconds = allowed, most, idle_seconds
+        self.allowed, self.idle_seconds = allowed, idle_seconds
         self.outside = outside or Outside()
         self.evidence = evidence or Evidence(None)
 
-    def door(self, ticket: Ticket) -> "Tunnels":
-        return Tunnels(self, ticket)
+    def door(self, ticket: Ticket, room: Room) -> "Tunnels":
+        return Tunnels(self, ticket, room)
 
     def flush(self, run_id: int) -> None:
         """Write what the run did; when the database is away, that comes later."""
@@ -63,8 +62,8 @@ class Passage:
 class Tunnels:
     """The tunnels of one door."""
 
-    def __init__(self, egress: Egress, ticket: Ticket) -> None:
-        self._egress, self._ticket = egress, ticket
+    def __init__(self, egress: Egress, ticket: Ticket, room: Room) -> None:
+        self._egress, self._ticket, self._room = egress, ticket, room
         self._own: tuple[Entry, ...] = read_entries(ticket.egress)
         self._lock = threading.Lock()
         self._open: set[_Tunnel] = set()
@@ -87,7 +86,7 @@ class Tunnels:
             self._refuse(wire, target, ruling.reason, ruling.entry)
             return
         passage = Passage(target, ruling.reason, None if asked is None else request_bytes(asked, head, body))
-        with self._room(wire) as tunnel:
+        with self._place(wire) as tunnel:
             if tunnel is None:
                 self._refuse(wire, target, Reason.TOO_MANY)
             else:
@@ -153,19 +152,22 @@ class Tunnels:
         wire.answer(STATUS.get(reason, 403), problem(f"egress_{reason}", words))
 
     @contextlib.contextmanager
-    def _room(self, wire: Wire) -> "Iterator[_Tunnel | None]":
+    def _place(self, wire: Wire) -> "Iterator[_Tunnel | None]":
+        """A place among the tunnels of this run and of all, None when there is none."""
+        if not self._room.take(self._ticket.run_id):
+            yield None
+            return
         tunnel = _Tunnel(wire)
         with self._lock:
             if self._cut:
                 tunnel.cut()
-            room = len(self._open) < self._egress.most
-            if room:
-                self._open.add(tunnel)
+            self._open.add(tunnel)
         try:
-            yield tunnel if room else None
+            yield tunnel
         finally:
             with self._lock:
                 self._open.discard(tunnel)
+            self._room.give(self._ticket.run_id)
 
 
 class _Tunnel:

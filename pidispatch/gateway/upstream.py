@@ -14,10 +14,26 @@ import httpx2
 
 CONNECT_SECONDS = 30.0
 READ_SECONDS = 300.0
-_TIMEOUTS = {"connect": CONNECT_SECONDS, "read": READ_SECONDS, "write": READ_SECONDS, "pool": CONNECT_SECONDS}
+WRITE_SECONDS = 300.0
+_PIECE = 256 * 1024
 _BEFORE_SENDING = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.UnsupportedProtocol)
 
 Fields = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """Seconds that a provider may take to be reached, for the first byte of an answer's body, for each next one.
+
+    None: for ever. A run's deadline ends its calls at any rate.
+    """
+
+    connect: float = CONNECT_SECONDS
+    first: float | None = READ_SECONDS
+    next: float | None = READ_SECONDS
+
+
+USUAL = Patience()
 
 
 class UpstreamFailed(Exception):
@@ -38,6 +54,7 @@ class Line:
         self._stream: _Stream | None = None
         self._wake: Callable[[], None] | None = None
         self.is_cut = False
+        self.patience: float | None = READ_SECONDS  # with the next byte
 
     def cut(self) -> None:
         with self._lock:
@@ -86,11 +103,14 @@ class _Stream(httpcore2.NetworkStream):
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         self._hold()
-        return self._inner.read(max_bytes, timeout)
+        line = self._lines.line
+        return self._inner.read(max_bytes, timeout if line is None else line.patience)
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
         self._hold()
-        self._inner.write(buffer, timeout)
+        # What is written at once is copied after each part of it that was sent.
+        for at in range(0, len(buffer), _PIECE):
+            self._inner.write(buffer[at : at + _PIECE], timeout)
 
     def close(self) -> None:
         self._inner.close()
@@ -154,9 +174,12 @@ class Upstream:
         self._transport = _Transport(_Backend(self._lines), trust)
 
     @contextlib.contextmanager
-    def post(self, url: str, fields: Fields, body: bytes, line: Line) -> Iterator[Answer]:
+    def post(
+        self, url: str, fields: Fields, body: bytes, line: Line, patience: Patience = USUAL
+    ) -> Iterator[Answer]:
         """POST and yield the answer once its head is there. Raises UpstreamFailed."""
-        self._lines.line = line
+        self._lines.line, line.patience = line, patience.first
+        waits = {"connect": patience.connect, "write": WRITE_SECONDS, "pool": patience.connect}
         try:
             with _translated():
                 request = httpx2.Request(
@@ -164,11 +187,12 @@ class Upstream:
                     _address(url),
                     headers=_raw(fields),
                     content=body,
-                    extensions={"timeout": _TIMEOUTS},
+                    extensions={"timeout": waits},
                 )
                 response = self._transport.handle_request(request)
             try:
-                yield Answer(response.status_code, _text(response.headers.raw), _chunks(response))
+                chunks = _chunks(response, line, patience)
+                yield Answer(response.status_code, _text(response.headers.raw), chunks)
             finally:
                 line.let_go()
                 with contextlib.suppress(httpx2.HTTPError, OSError):
@@ -194,10 +218,12 @@ def _address(url: str) -> httpx2.URL:
     return httpx2.URL(url)
 
 
-def _chunks(response: httpx2.Response) -> Iterator[bytes]:
+def _chunks(response: httpx2.Response, line: Line, patience: Patience) -> Iterator[bytes]:
     # Not `iter_raw`, which gives the connection back at the end of the body, while the line still holds it.
     with _translated():
-        yield from cast("httpx2.SyncByteStream", response.stream)
+        for chunk in cast("httpx2.SyncByteStream", response.stream):
+            line.patience = patience.next
+            yield chunk
 
 
 def _raw(fields: Fields) -> list[tuple[bytes, bytes]]:

@@ -79,7 +79,12 @@ def test_the_example_file_sets_nothing_and_shows_the_defaults(tmp_path):
     shown = {row.name: row.value for row in describe(load({}, dotenv, place=ROOT_USER))}
     examples = {"DATABASE_URL", "REDIS_URL", "VALKEY_URL", "VALKEY_PASSWORD"}  # what has no default
     examples |= {"PI_SCOPED_LIMITS_FILE", "PI_PROJECTS_FILE", "PI_PAUSE_WINDOWS_FILE", "PI_TRIGGERS_FILE"}
-    examples |= {"PI_WAIT_PROFILES", "PIDISPATCH_PRICES_FILE", "PIDISPATCH_PROVIDERS_FILE"}
+    examples |= {
+        "PI_WAIT_PROFILES",
+        "PIDISPATCH_PRICES_FILE",
+        "PIDISPATCH_PROVIDERS_FILE",
+        "PIDISPATCH_FIRST_BYTE_TIMEOUT",
+    }
     examples |= {"PIDISPATCH_EGRESS_OFF_BECAUSE", "PIDISPATCH_EGRESS_FILE"}
     assert {name: value for name, value in shown.items() if name not in examples} == {
         row.name: row.value for row in describe(plain) if row.name not in examples

@@ -27,14 +27,24 @@ def test_a_provider_that_is_busy_costs_a_run_time_and_nothing_else(fresh):
         "the run waits for another attempt",
         seconds=60,
     )
-    later = fresh.run(fresh.repository("later"), wait=False)
+    # Another run waits a moment for what only the first was told, then it knocks as well: now it is said of all.
+    second = fresh.run(fresh.repository("second"), model="window", wait=False)
+    eventually(
+        lambda: fresh.one(cause, id=second["public_id"])["cause"] == "provider-failed",
+        "the second run is refused as well",
+        seconds=90,
+    )
+    later = fresh.run(fresh.repository("later"), model="window", wait=False)
     eventually(
         lambda: fresh.one(cause, id=later["public_id"])["cause"] == "provider-busy",
         "the next run waits for the provider",
         seconds=20,
     )
 
-    assert [asked.status for asked in fresh.provider.asked[5:]] == [429]  # whatever pi tried meanwhile
-    assert "scripted" in json.loads(fresh.pidispatch("status", "--json").stdout)["busy_providers"]
+    assert [asked.status for asked in fresh.provider.asked[5:]] == [429, 429]  # whatever pi tried meanwhile
+    assert "scripted/window" in json.loads(fresh.pidispatch("status", "--json").stdout)["busy_providers"]
     assert "its provider is busy (provider-busy)" in fresh.pidispatch("explain", later["public_id"]).stdout
+
+    other = fresh.run(fresh.repository("other"))  # of another model, which nobody holds back
+    assert other["outcome"] == "completed", other
     fresh.stop()

@@ -98,7 +98,7 @@ class FakeDoors:
         self._answer()
         return Redactor([KEY]).data(data)
 
-    def provider(self, name, model=None):
+    def provider(self, name, model=None, run=None):
         self._answer()
         self.asked.append((name, model))
         return self.providers.get(name)

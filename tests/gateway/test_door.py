@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from pidispatch.gateway.sockets import MOST_CONNECTIONS
+from pidispatch.gateway.rooms import Limits
 from pidispatch.ports import Ticket
 from tests.gateway.parts import CONTAINER, UnixClient, raw_client
 
@@ -242,15 +242,16 @@ def test_a_chunked_body_and_expect_continue_are_read(make_house):
 
 
 def test_one_box_cannot_hold_all_connections(make_house):
-    house = make_house()
+    house = make_house(limits=Limits(run_connections=20))
     path = house.open()
-    held = [raw_client(path) for _ in range(MOST_CONNECTIONS)]
+    held = [raw_client(path) for _ in range(20)]
     for sock in held:
         sock.sendall(b"GET /budget HTTP/1.1\r\n\r\n")
         assert sock.recv(1000)
 
     extra = raw_client(path)
 
+    assert _recv(extra).startswith(b"HTTP/1.1 503 ")
     assert _recv(extra) == b""
     other = house.client(run_id=8)
     assert other.ask("GET", "/budget")[0] == 200

@@ -9,10 +9,12 @@ from dataclasses import replace
 import pytest
 from structlog.testing import capture_logs
 
-from pidispatch.domain.pressure import Abandoned, Busy, Heard, Pass
+from pidispatch.domain import lanes
+from pidispatch.domain.lanes import Leave
+from pidispatch.domain.pressure import Busy, Heard
 from pidispatch.entrypoints.scripted import ScriptedProvider
 from pidispatch.entrypoints.scripted.scenarios import Failure
-from pidispatch.gateway.pressure import Pressure, Waiter
+from pidispatch.gateway.pressure import Asker, Pressure, Waiter
 from pidispatch.gateway.refusal import OURS
 from tests.gateway.parts import UnixClient, chat, raw_client
 
@@ -104,7 +106,7 @@ def test_one_refusal_holds_all_runs_then_one_probe_goes_then_all(house_with, ups
     paths = [house.open(run_id) for run_id in (1, 2, 3, 4)]
     first = Callers(paths[:1])
     upstream.wait_for(1)
-    while house.pressure.busy_until("scripted") is None:
+    while house.pressure.busy_until("scripted", "happy") is None:
         time.sleep(0.005)
     upstream.gate.clear()
 
@@ -174,18 +176,51 @@ def test_a_call_is_held_up_to_the_bound_and_then_told_what_the_provider_said(hou
     assert good.status == 200
 
 
-def test_a_window_that_is_closed_for_long_is_told_at_once_and_nobody_knocks_again(house_with, upstream):
+def test_a_window_that_is_closed_for_long_is_told_at_once_and_its_run_does_not_knock_again(
+    house_with, upstream
+):
     house = house_with()
     upstream.refusals = [failure(529, retry_after="3600")]
 
-    answers = [house.client(run_id).ask("POST", PATH, chat()) for run_id in (1, 2, 2)]
+    answers = [house.client(1).ask("POST", PATH, chat()) for _ in range(3)]
 
     assert answers == [(529, failure().body())] * 3
     assert len(upstream.came) == 1
-    until = house.doors.provider("scripted").busy_until
-    assert 3500 < (until - house.gateway._clock()).total_seconds() <= 3600
-    assert list(house.doors.busy_providers()) == ["scripted"]
+    now = house.gateway._clock()
+    own = house.doors.provider("scripted", "happy", 1).busy_until
+    assert 3500 < (own - now).total_seconds() <= 3600
+    # Nobody else was refused: others wait for a moment, and another model for nothing.
+    assert 0 < (house.doors.provider("scripted", "happy", 2).busy_until - now).total_seconds() <= 10
+    assert house.doors.provider("scripted", "other").busy_until is None
+    assert list(house.doors.busy_providers()) == ["scripted/happy"]
     assert [end.status for end in house.ledger.settled(3)] == [529] * 3
+
+
+def test_what_two_runs_were_told_holds_all(house_with, upstream, monkeypatch):
+    monkeypatch.setattr(lanes, "ONE_WORD", 0.0)
+    house = house_with()
+    upstream.refusals = [failure(retry_after="3600")] * 2
+
+    answers = [house.client(run_id).ask("POST", PATH, chat())[0] for run_id in (1, 2, 3, 3)]
+
+    assert answers == [429] * 4
+    assert len(upstream.came) == 2
+    assert list(house.doors.busy_providers()) == ["scripted/happy"]
+
+
+def test_an_answer_that_speaks_of_the_account_holds_all_its_models(house_with, upstream):
+    house = house_with()
+    told = Failure(429, "rate_limit_error", "Your account has too many requests", (("retry-after", "3600"),))
+    upstream.refusals = [told]
+
+    answers = [
+        house.client(run_id).ask("POST", PATH, chat(model))[0]
+        for run_id, model in ((1, "happy"), (2, "happy"), (3, "refuse"))
+    ]
+
+    assert answers == [429] * 3
+    assert len(upstream.came) == 1
+    assert list(house.doors.busy_providers()) == ["scripted"]
 
 
 def test_an_account_that_has_run_dry_is_no_pressure(house_with, upstream):
@@ -195,7 +230,7 @@ def test_an_account_that_has_run_dry_is_no_pressure(house_with, upstream):
     status, answer = house.client().ask("POST", PATH, chat())
 
     assert (status, answer["error"]["type"]) == (429, "insufficient_quota")
-    assert house.doors.provider("scripted").busy_until is None
+    assert house.doors.provider("scripted", "happy").busy_until is None
     assert len(upstream.came) == 1
 
 
@@ -214,7 +249,7 @@ def test_a_held_call_is_given_up_when_its_client_leaves(house_with, upstream):
     sock = raw_client(house.open())
     sock.sendall(REQUEST)
     upstream.wait_for(1)
-    while house.pressure.busy_until("scripted") is None:
+    while house.pressure.busy_until("scripted", "happy") is None:
         time.sleep(0.005)
 
     sock.close()
@@ -229,7 +264,7 @@ def test_a_held_call_does_not_keep_the_gateway_from_ending(house_with, upstream)
     upstream.refusals = [failure(retry_after="30")]
     sock = raw_client(house.open())
     sock.sendall(REQUEST)
-    while house.pressure.busy_until("scripted") is None:
+    while house.pressure.busy_until("scripted", "happy") is None:
         time.sleep(0.005)
 
     house.pressure.stop()
@@ -299,16 +334,18 @@ class Line:
         self.threads: list[threading.Thread] = []
 
     def busy(self, pause):
-        self.pressure.report("p", Pass(), Busy(pause), refusal=replace(OURS, busy=Busy(pause)))
+        self.pressure.report(
+            Asker("p", "m", 1), Leave(), Busy(pause), refusal=replace(OURS, busy=Busy(pause))
+        )
 
-    def join(self, number, given_up=lambda: False, slots=None):
-        waiter = Waiter(number, slots)
+    def join(self, number, given_up=lambda: False, slots=None, run=1):
+        waiter = Waiter(number, Asker("p", "m", run, slots))
 
         def wait():
-            leave = self.pressure.wait("p", waiter, deadline=1000.0, given_up=given_up)
+            leave = self.pressure.wait(waiter, deadline=1000.0, given_up=given_up)
             if leave is not None:
                 self.served.append(number)
-                self.pressure.report("p", leave, Heard(), over=True)
+                self.pressure.report(waiter.asker, leave, Heard(), over=True)
 
         before = self.length()
         thread = threading.Thread(target=wait, daemon=True)
@@ -319,7 +356,7 @@ class Line:
         return waiter
 
     def length(self):
-        return len(self.pressure._keys["p"].line) if "p" in self.pressure._keys else 0
+        return len(self.pressure._provider("p").line)
 
     def finish(self):
         for thread in self.threads:
@@ -341,19 +378,20 @@ def test_waiters_go_in_the_order_in_which_they_came_however_they_queued_up():
     assert sorted(line.served) == [1, 2, 3, 4, 5]
 
 
-def test_the_next_in_line_watches_the_time_when_the_first_has_gone():
+def test_each_in_line_watches_the_time_itself_when_the_first_has_gone():
     line = Line()
     line.busy(10.0)
     gone = threading.Event()
     first = line.join(1, gone.is_set)
-    line.join(2)
+    second = line.join(2)
     gone.set()
     first.woken.set()
     line.threads[0].join(10)
 
-    line.clock.now = 9.95  # the second was woken by the first, and sleeps for the rest of the pause
-    line.pressure.report("p", Pass(), Abandoned())
-    time.sleep(0.02)
+    line.clock.now = 9.95  # the second looks again, and sleeps for the rest of the pause
+    second.woken.set()
+    while second.woken.is_set():
+        time.sleep(0.002)
     line.clock.now = 10.0
 
     line.finish()

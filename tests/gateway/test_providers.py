@@ -163,3 +163,27 @@ def test_file_and_environment_add_up():
     provider = Providers(keys={}, apis={"mine": ANTHROPIC}, entries=entries).find("mine")
 
     assert (provider.slots, provider.url) == (1, f"{NEAR}/v1/messages")
+
+
+@pytest.mark.parametrize(
+    ("entry", "said", "first"),
+    [
+        (ProviderEntry(base_url="https://api.example.com/v1"), None, 300.0),
+        (ProviderEntry(base_url="https://api.example.com/v1"), 60, 60),
+        (ProviderEntry(base_url="https://api.example.com/v1"), 0, None),
+        (ProviderEntry(base_url="https://api.example.com/v1", first_byte=900), 60, 900),
+        (ProviderEntry(base_url="http://127.0.0.1:11434/v1"), None, None),
+        (ProviderEntry(base_url="http://10.0.0.6:11434/v1"), None, None),
+        (ProviderEntry(base_url="http://ollama:11434/v1"), None, None),
+        (ProviderEntry(base_url="http://host.docker.internal:1/v1"), None, None),
+        (ProviderEntry(base_url="http://[fd00::1]/v1"), None, None),
+        (ProviderEntry(base_url="http://10.0.0.6:11434/v1"), 60, 60),
+        (ProviderEntry(base_url="http://10.0.0.6:11434/v1", first_byte=0), 60, None),
+        (ProviderEntry(base_url="http://10.0.0.6.example.com/v1"), None, 300.0),
+    ],
+)
+def test_a_provider_at_home_may_take_any_time_to_begin(entry, said, first):
+    provider = Providers(keys={"MINE_API_KEY": "k"}, entries={"mine": entry}, first_byte=said).find("mine")
+
+    assert provider.patience.first == first
+    assert provider.patience.next == 300.0

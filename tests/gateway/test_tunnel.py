@@ -15,6 +15,7 @@ from pidispatch.domain.hostname import Target
 from pidispatch.errors import DatabaseUnavailable
 from pidispatch.gateway.evidence import Evidence
 from pidispatch.gateway.http1 import Refused, parse_head
+from pidispatch.gateway.rooms import USUAL_LIMITS, Limits
 from pidispatch.gateway.tunnel import Egress
 from pidispatch.ports import EgressUse, Ticket
 from tests.gateway.parts import CONTAINER, raw_client, read_until
@@ -104,7 +105,7 @@ def reason_of(answer: bytes) -> str:
 def make_town(make_house):
     servers = []
 
-    def make(serve=echo, allowed=LIST, names=None, own=(), **more):
+    def make(serve=echo, allowed=LIST, names=None, own=(), limits=USUAL_LIMITS, **more):
         server = Server(serve)
         servers.append(server)
         names = names or {
@@ -118,7 +119,7 @@ def make_town(make_house):
         internet, uses = Internet(names, server.address), Uses()
         evidence = Evidence(uses, flush_seconds=60)
         egress = Egress(lambda: allowed, outside=internet.outside(), evidence=evidence, **more)
-        house = make_house(egress=egress)
+        house = make_house(egress=egress, limits=limits)
         house.tickets.add(Ticket(7, "local:7", 1, "scripted", egress=tuple(own)), CONTAINER)
         house.tickets.runs[7].go_given = True
         path = house.run_dir / "g" / "7" / "s"
@@ -350,7 +351,7 @@ def test_the_doors_end_cuts_its_tunnels(make_town):
 
 
 def test_a_run_has_so_many_tunnels_and_its_model_calls_go_on_beside_them(make_town):
-    town = make_town(most=2)
+    town = make_town(limits=Limits(run_tunnels=2))
 
     with town.tunnel(), town.tunnel():
         answer = town.ask(connect(b"example.com:443"))

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from pidispatch.entrypoints.scripted import ScriptedProvider
-from pidispatch.gateway.upstream import Line, Upstream, UpstreamFailed
+from pidispatch.gateway.upstream import Line, Patience, Upstream, UpstreamFailed
 from tests.gateway.parts import ManualUpstream, chat
 
 BODY = str(chat()).replace("'", '"').replace("True", "true").encode()
@@ -137,3 +137,53 @@ def test_nothing_is_kept_from_one_answer_to_the_next_request():
     assert b"cookie" not in manual.received.lower()
     upstream.close()
     manual.close()
+
+
+@pytest.mark.parametrize(
+    ("patience", "sent"),
+    [
+        (Patience(first=0.1, next=None), b""),
+        (Patience(first=0.1, next=None), b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"),
+        (Patience(first=None, next=0.1), b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\na\r\n"),
+    ],
+)
+def test_a_provider_may_take_so_long_for_the_first_byte_and_so_long_for_the_next(manual, patience, sent):
+    upstream, told = Upstream(), []
+
+    def ask():
+        try:
+            with upstream.post(f"{manual.url}/v1", (), b"{}", Line(), patience) as answer:
+                told.extend(answer.chunks)
+        except UpstreamFailed as failure:
+            told.append(str(failure))
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    manual.read_request()
+    manual.send(sent)
+    asking.join(30)
+
+    assert told == ["ReadTimeout"] if patience.next is None else told == [b"a", "ReadTimeout"]
+    upstream.close()
+
+
+def test_one_without_a_bound_is_waited_for_until_the_line_is_cut(manual):
+    upstream, line, told = Upstream(), Line(), []
+    asked = threading.Event()
+
+    def ask():
+        try:
+            with upstream.post(f"{manual.url}/v1", (), b"{}", line, Patience(first=None, next=None)):
+                pass
+        except UpstreamFailed as failure:
+            told.append(failure)
+        asked.set()
+
+    threading.Thread(target=ask, daemon=True).start()
+    manual.read_request()
+    assert not asked.wait(0.3)
+    line.cut()
+
+    assert asked.wait(20)
+    assert len(told) == 1
+    upstream.close()
