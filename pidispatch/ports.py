@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from pidispatch.domain.arrival import Arrival, Arrived, Delivery
 from pidispatch.domain.catchup import Slot
 from pidispatch.domain.chaintree import Harvest
+from pidispatch.domain.disks import FileSystem
 from pidispatch.domain.limits import Cap
 from pidispatch.domain.oneshot import Spent
 from pidispatch.domain.outbox import Letter
@@ -512,7 +513,11 @@ class Bell(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class BoxState:
-    """What the engine says of one container. `status` is Docker's word; times are aware UTC or None."""
+    """What the engine says of one container. `status` is Docker's word; times are aware UTC or None.
+
+    `pid` is its process 1 on the host while it runs, `writes` are the paths of the host that it may write to, and
+    `reads` those that it may only read.
+    """
 
     container_id: str
     name: str
@@ -523,6 +528,9 @@ class BoxState:
     started_at: datetime | None
     finished_at: datetime | None
     labels: dict[str, str]
+    pid: int | None = None
+    writes: tuple[str, ...] = ()
+    reads: tuple[str, ...] = ()
 
     @property
     def ended(self) -> bool:
@@ -546,6 +554,13 @@ class Boxes(Protocol):
 
     def tail(self, container_id: str, limit: int) -> bytes:
         """The last `limit` bytes of its output, both streams; empty when it is gone. Memory stays bounded."""
+
+
+Measure = Callable[[Mapping[str, str]], Sequence[FileSystem]]
+"""The file systems of places (word for people → path), each once. What cannot be looked at is left out. Never raises."""
+
+WrittenBy = Callable[[int], int | None]
+"""Bytes that a box ever wrote towards a disk, by the pid of its process 1; None when that cannot be known. Never raises."""
 
 
 class BoxWatch(Protocol):

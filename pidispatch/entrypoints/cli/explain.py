@@ -27,7 +27,10 @@ if TYPE_CHECKING:
     from pidispatch.domain.explain import GateLine, LastAnswer, WaitsFor
 
 MOST_TOLD = 10  # who asked, on a screen
-_CAUSES = {"provider-busy": "its provider is busy (provider-busy)"}
+_CAUSES = {
+    "provider-busy": "its provider is busy (provider-busy)",
+    "disk-low": "a disk is nearly full (disk-low): free some room, `pidispatch doctor` names it",
+}
 
 
 def explain(run: RunName, as_json: AsJson = False) -> None:
