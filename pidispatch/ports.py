@@ -515,7 +515,7 @@ class Bell(Protocol):
 class BoxState:
     """What the engine says of one container. `status` is Docker's word; times are aware UTC or None.
 
-    `pid` is its process 1 on the host while it runs, `writes` are the paths of the host that it may write to, and
+    `writes` are the paths of the host that it may write to, and
     `reads` those that it may only read.
     """
 
@@ -528,7 +528,6 @@ class BoxState:
     started_at: datetime | None
     finished_at: datetime | None
     labels: dict[str, str]
-    pid: int | None = None
     writes: tuple[str, ...] = ()
     reads: tuple[str, ...] = ()
 
@@ -559,8 +558,8 @@ class Boxes(Protocol):
 Measure = Callable[[Mapping[str, str]], Sequence[FileSystem]]
 """The file systems of places (word for people → path), each once. What cannot be looked at is left out. Never raises."""
 
-WrittenBy = Callable[[int], int | None]
-"""Bytes that a box ever wrote towards a disk, by the pid of its process 1; None when that cannot be known. Never raises."""
+WrittenBy = Callable[[str], int | None]
+"""Bytes that a running box ever wrote towards a disk, by its container's id; None when that cannot be known. Never raises."""
 
 
 class BoxWatch(Protocol):

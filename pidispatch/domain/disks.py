@@ -1,7 +1,7 @@
 """Judge how much room a file system has left, and which run takes it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 
 GIB = 1024**3
@@ -56,9 +56,16 @@ class FileSystem:
     names: int = 0
     names_free: int = 0
 
-    def room(self, bounds: Bounds, *, ahead: int = 0) -> Room:
-        """`ahead`: bytes that will be gone before anybody can act."""
-        return max(_room(self.free - ahead, bounds.within(self.size)), self._room_for_names())
+    def soon(self, before: "FileSystem", share: float) -> "FileSystem":
+        """How it will stand when `share` of what went since `before` has gone once more; what came back does not count."""
+        return replace(
+            self,
+            free=self.free - int(max(0, before.free - self.free) * share),
+            names_free=self.names_free - int(max(0, before.names_free - self.names_free) * share),
+        )
+
+    def room(self, bounds: Bounds) -> Room:
+        return max(_room(self.free, bounds.within(self.size)), self._room_for_names())
 
     def _room_for_names(self) -> Room:
         shares = (_WARN_SHARE, _ADMIT_SHARE, _STOP_SHARE)

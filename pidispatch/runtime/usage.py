@@ -1,8 +1,6 @@
 """Measure what a box takes of the host's disks: what lies in a directory of its own, and what its processes wrote."""
 
 import os
-from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -67,38 +65,34 @@ def _bytes_of(name: str, parent: int, budget: list[int], *, depth: int) -> int |
     return None if below is None else own + below
 
 
-def written_by(pid: int) -> int | None:
-    """Bytes that all processes of the pid namespace of `pid` ever wrote towards a disk; None when that cannot be known.
+def written_by(container_id: str) -> int | None:
+    """Bytes that all processes of a running container ever wrote towards a disk; None when that cannot be known.
 
-    The kernel counts a process that was waited for with the one that waited, so process 1 of the namespace keeps what
-    its orphans wrote. A tmpfs counts nothing (Documentation/filesystems/proc.rst, `write_bytes`).
+    The kernel counts a process that was waited for with the one that waited, so process 1 of the box keeps what its
+    orphans wrote. A tmpfs counts nothing, nor does space that is only reserved (Documentation/filesystems/proc.rst,
+    `write_bytes`). A container's processes are those of its control group, whose name holds its id.
     """
     if os.geteuid() != 0:
         return None  # of some processes the kernel would tell, and a part is no answer
     try:
-        wanted = _namespace(str(pid))
-        if wanted == _namespace("self"):
-            return None  # not a box: the whole host
-        return sum(_written(each) for each in _in_namespace(wanted))
-    except OSError:
+        counts = [_written(entry) for entry in Path("/proc").iterdir() if _is_of(entry, container_id)]
+    except (OSError, ValueError, KeyError):
         return None
+    return sum(counts) if counts else None
 
 
-def _in_namespace(wanted: int) -> Iterator[str]:
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdecimal():
-            with suppress(FileNotFoundError, ProcessLookupError):
-                if _namespace(entry.name) == wanted:
-                    yield entry.name
-
-
-def _namespace(pid: str) -> int:
-    return Path(f"/proc/{pid}/ns/pid").stat().st_ino
-
-
-def _written(pid: str) -> int:
+def _is_of(process: Path, container_id: str) -> bool:
+    if not process.name.isdecimal():
+        return False
     try:
-        said = Path(f"/proc/{pid}/io").read_text(encoding="ascii")
+        return container_id in (process / "cgroup").read_text(encoding="ascii", errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def _written(process: Path) -> int:
+    try:
+        said = (process / "io").read_text(encoding="ascii")
     except (FileNotFoundError, ProcessLookupError):
         return 0  # it ended, and whoever waited for it has its count
     told = dict(line.split(": ") for line in said.splitlines())

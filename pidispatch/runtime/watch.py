@@ -93,7 +93,6 @@ def box_state(facts: dict[str, Any]) -> BoxState:
         started_at=started,
         finished_at=finished,
         labels=dict((facts.get("Config") or {}).get("Labels") or {}),
-        pid=state.get("Pid") or None,
         writes=tuple(_sources(facts, writable=True)),
         reads=tuple(_sources(facts, writable=False)),
     )

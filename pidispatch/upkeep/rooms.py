@@ -82,7 +82,7 @@ class RoomKeeper:
         self._watched: dict[str, str] = {}
         self._listed: float | None = None
         self._marks: dict[int, _Mark] = {}
-        self._last: dict[int, tuple[float, int]] = {}
+        self._last: dict[int, tuple[float, FileSystem]] = {}
         self._told: dict[int, Room] = {}
         self._stopped: dict[str, float] = {}
 
@@ -131,17 +131,17 @@ class RoomKeeper:
         self._stopped = {box: at for box, at in self._stopped.items() if box in live}
 
     def _judge(self, found: FileSystem, now: float) -> None:
-        at, free = self._last.get(found.device, (now, found.free))
-        self._last[found.device] = (now, found.free)
-        pace = max(0, free - found.free) / (now - at) if now > at else 0.0
+        at, before = self._last.get(found.device, (now, found))
+        self._last[found.device] = (now, found)
+        soon = found.soon(before, AHEAD / (now - at)) if now > at else found
         room = found.room(self._bounds)
         self._tell(found, room)
         mark = self._marks.get(found.device)
         ample = room is Room.AMPLE and now == self._listed  # seldom enough for a look at every process
         if mark is None or ample or found.fall_since(mark.free, mark.names_free) < 0:
             self._marks[found.device] = mark = self._mark(found)
-        if found.room(self._bounds, ahead=int(pace * AHEAD)) is Room.LAST:
-            self._relieve(found, mark, now)
+        if soon.room(self._bounds) is Room.LAST:
+            self._relieve(soon, mark, now)
 
     def _mark(self, found: FileSystem) -> _Mark:
         written = {writer.box.container_id: self._written(writer) for writer in self._on(found)}
@@ -151,9 +151,10 @@ class RoomKeeper:
         return [writer for writer in self._writers if found.device in writer.devices]
 
     def _written(self, writer: _Writer) -> int | None:
-        return None if writer.box.pid is None else self._written_by(writer.box.pid)
+        return self._written_by(writer.box.container_id)
 
     def _relieve(self, found: FileSystem, mark: _Mark, now: float) -> None:
+        """`found` is how it will stand in a moment."""
         growths = {writer.box.container_id: self._growth(writer, mark) for writer in self._on(found)}
         if found.lacks_names():
             growths = dict.fromkeys(growths)  # nobody counts who made them

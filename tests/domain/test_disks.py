@@ -38,7 +38,16 @@ def test_of_a_small_file_system_a_share_counts():
 
 
 def test_what_will_be_gone_before_anybody_acts_counts_as_gone():
-    assert a_disk(3 * GIB).room(BOUNDS, ahead=2 * GIB + 1) is Room.LAST
+    before, now = (
+        a_disk(4 * GIB, names=10**6, names_free=900_000),
+        a_disk(3 * GIB, names=10**6, names_free=800_000),
+    )
+
+    soon = now.soon(before, 2.5)
+
+    assert (soon.free, soon.names_free) == (GIB // 2, 550_000)
+    assert (now.room(BOUNDS), soon.room(BOUNDS)) == (Room.SCARCE, Room.LAST)
+    assert before.soon(now, 2.5) == before
 
 
 def test_a_disk_without_names_is_as_full_as_one_without_bytes():

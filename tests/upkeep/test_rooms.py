@@ -20,12 +20,10 @@ BOUNDS = Bounds(warn=5 * GIB, admit=2 * GIB, stop=GIB)
 NOON = datetime(2026, 11, 30, 12, tzinfo=UTC)
 
 
-def a_box(run, *, writes=("/work",), pid=None):
+def a_box(run, *, writes=("/work",)):
     labels = {LABEL_INSTALLATION: "0123abcd", LABEL_ROLE: ROLE_JOB, LABEL_RUN: str(run), LABEL_ATTEMPT: "1"}
     started = NOON + timedelta(minutes=run)
-    return BoxState(
-        f"box-{run}", f"pi-job-{run}", "running", None, False, "", started, None, labels, pid or run, writes
-    )
+    return BoxState(f"box-{run}", f"pi-job-{run}", "running", None, False, "", started, None, labels, writes)
 
 
 class Host:
@@ -42,7 +40,7 @@ class Host:
             installation="0123abcd",
             places=lambda: {"the home": "/home"},
             measure=self.measure,
-            written_by=self.written.get,
+            written_by=lambda box: self.written.get(int(box.removeprefix("box-"))),
             overfull=self.too_large.__contains__,
             watch=self,
             boxes=self,
