@@ -11,7 +11,7 @@ FILES_TOO_LARGE = "box-files-too-large"  # why one was stopped whose outbox and 
 
 # Of a small file system, and of one that runs out of names (inodes), a share counts.
 _WARN_SHARE, _ADMIT_SHARE, _STOP_SHARE = 0.10, 0.05, 0.02
-_NOISE = 4 * 1024**2
+NOISE = 4 * 1024**2  # a fall that says nothing of anybody
 _NAME = 4096  # what a name counts as, where names are what is running out
 
 
@@ -75,10 +75,9 @@ class FileSystem:
         """Whether names are what is running out."""
         return self._room_for_names() is Room.LAST
 
-    def fall_since(self, free: int, names_free: int) -> int:
-        """Bytes that went since there was that much; names count as 4 KiB each where they are running out."""
-        names = (names_free - self.names_free) * _NAME if self.lacks_names() else 0
-        return max(free - self.free, names)
+    def fall_since(self, free: int, names_free: int, *, names: bool) -> int:
+        """Bytes that went since there was that much; with `names` those count as well, as 4 KiB each."""
+        return max(free - self.free, (names_free - self.names_free) * _NAME if names else 0)
 
     def in_words(self) -> str:
         """What it is and what is left of it, for people."""
@@ -107,7 +106,7 @@ def blame(fall: int, growths: Mapping[str, int | None]) -> Blame | None:
     first. Who wrote half of it is known. Not everything that takes room is seen (space that is reserved, names): then it is
     the oldest, and the next one if the room goes on falling.
     """
-    if fall <= _NOISE or not growths:
+    if fall <= NOISE or not growths:
         return None
     seen = {box: grown for box, grown in growths.items() if grown is not None}
     most = max(seen, key=lambda box: seen[box], default=None)

@@ -12,6 +12,7 @@ from pidispatch.domain.disks import (
     DISK_LOW,
     DISK_LOW_SHARED,
     FILES_TOO_LARGE,
+    NOISE,
     Bounds,
     FileSystem,
     Room,
@@ -138,10 +139,10 @@ class RoomKeeper:
         self._tell(found, room)
         mark = self._marks.get(found.device)
         ample = room is Room.AMPLE and now == self._listed  # seldom enough for a look at every process
-        if mark is None or ample or found.fall_since(mark.free, mark.names_free) < 0:
+        if mark is None or ample or found.free > mark.free:
             self._marks[found.device] = mark = self._mark(found)
         if soon.room(self._bounds) is Room.LAST:
-            self._relieve(soon, mark, now)
+            self._relieve(found, mark, now, names=soon.lacks_names())
 
     def _mark(self, found: FileSystem) -> _Mark:
         written = {writer.box.container_id: self._written(writer) for writer in self._on(found)}
@@ -153,12 +154,14 @@ class RoomKeeper:
     def _written(self, writer: _Writer) -> int | None:
         return self._written_by(writer.box.container_id)
 
-    def _relieve(self, found: FileSystem, mark: _Mark, now: float) -> None:
-        """`found` is how it will stand in a moment."""
+    def _relieve(self, found: FileSystem, mark: _Mark, now: float, *, names: bool) -> None:
+        """`names`: they are what is running out."""
+        fall = found.fall_since(mark.free, mark.names_free, names=names)
+        if fall <= NOISE:
+            return
         growths = {writer.box.container_id: self._growth(writer, mark) for writer in self._on(found)}
-        if found.lacks_names():
+        if names:
             growths = dict.fromkeys(growths)  # nobody counts who made them
-        fall = found.fall_since(mark.free, mark.names_free)
         blamed = blame(fall, growths)
         if blamed is None:
             return

@@ -62,10 +62,10 @@ def test_bounds_of_nothing_bound_nothing():
 
 
 def test_names_count_as_room_only_where_they_run_out():
-    ample, short = a_disk(GIB, names=10**6, names_free=500_000), a_disk(GIB, names=10**6, names_free=9_000)
+    disk = a_disk(GIB, names=10**6, names_free=9_000)
 
-    assert ample.fall_since(GIB, 900_000) == 0
-    assert short.fall_since(GIB, 10_000) == 1000 * 4096
+    assert disk.fall_since(2 * GIB, 10_000, names=False) == GIB
+    assert disk.fall_since(GIB, 10_000, names=True) == 1000 * 4096
 
 
 def test_it_is_told_where_and_how_much():
