@@ -56,6 +56,10 @@ LOOKS = {
         {"gates": parts("image", "models")},
         answer("deferred", cause="gateway-unreachable"),
     ),
+    "a disk that is nearly full": (
+        {"gates": {**parts("image", "models", "provider", "folder"), "disk": "0.5 of 9.0 GiB are free"}},
+        answer("deferred", cause="disk-low"),
+    ),
     "a provider that is busy": (
         {"gates": parts("image", "models", "provider")},
         answer("deferred", cause="provider-busy"),

@@ -24,7 +24,7 @@ def on_a_small_disk():
         with ext4_disk(folder / "disk", size=1536 * MIB) as disk, ScriptedProvider() as provider:
             disk.chmod(0o711)
             made = Installation(disk, provider)
-            made.environment |= {"PIDISPATCH_BALLAST": "128m", "PIDISPATCH_RUN_DIR": str(folder / "run")}
+            made.environment |= {"PIDISPATCH_BALLAST": "64m", "PIDISPATCH_RUN_DIR": str(folder / "run")}
             yield made
             if made.process is not None and made.process.poll() is None:
                 made.stop()
@@ -53,7 +53,7 @@ def test_up_starts_on_a_full_disk_and_what_waited_goes_on_when_there_is_room(on_
 
     said = "\n".join(house.lines)
     assert "full: " in said
-    assert "freed the ballast of 128 MiB" in said
+    assert "freed the ballast of 64 MiB" in said
     assert "ended pi-job-" in said
     assert not ballast.exists()
     eventually(lambda: house.state(answer["public_id"]) == "ended", "its end is written", seconds=60)

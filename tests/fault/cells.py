@@ -25,6 +25,8 @@ LANES = {
     "stop-worker": ("stop-worker",),
     "stop-gateway": ("stop-gateway",),
     "clock": ("clock-forward", "clock-back"),
+    "disk": ("disk-data", "disk-home", "disk-folder"),
+    "disk-engine": ("disk-engine",),
 }
 
 

@@ -97,6 +97,10 @@ def fill_but(path: Path, left: int) -> Path:
     """Take all room of the file system at `path` but `left` bytes, in one file that is returned."""
     facts = os.statvfs(path)
     filler = path / "filler"
-    with filler.open("wb") as file:
-        os.posix_fallocate(file.fileno(), 0, facts.f_bavail * facts.f_frsize - left)
+    slack = 16 * 1024 * 1024  # what describes the file takes room as well
+    with filler.open("wb", buffering=0) as file:
+        os.posix_fallocate(file.fileno(), 0, facts.f_bavail * facts.f_frsize - max(left, slack))
+        if left == 0:
+            file.seek(0, os.SEEK_END)
+            _until_full(lambda: file.write(bytes(16 * 1024)))
     return filler
