@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -516,7 +516,7 @@ class BoxState:
     """What the engine says of one container. `status` is Docker's word; times are aware UTC or None.
 
     `writes` are the paths of the host that it may write to, and
-    `reads` those that it may only read.
+    `reads` those that it may only read, each by its place in the box.
     """
 
     container_id: str
@@ -528,8 +528,8 @@ class BoxState:
     started_at: datetime | None
     finished_at: datetime | None
     labels: dict[str, str]
-    writes: tuple[str, ...] = ()
-    reads: tuple[str, ...] = ()
+    writes: Mapping[str, str] = field(default_factory=dict)
+    reads: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def ended(self) -> bool:

@@ -102,11 +102,15 @@ def say_why(ended: Sequence[EndedBox], occupants: Occupants) -> None:
 def _is_ours(box: BoxState, settings: Settings) -> bool:
     """Its files or its door lie in this home: the label's installation is in the database alone."""
     roots = (settings.jobs_dir, settings.run_dir)
-    return any(Path(source).is_relative_to(root) for source in (*box.reads, *box.writes) for root in roots)
+    return any(
+        Path(source).is_relative_to(root)
+        for source in (*box.reads.values(), *box.writes.values())
+        for root in roots
+    )
 
 
 def _writes_to(box: BoxState, disk: FileSystem) -> bool:
-    for path in box.writes:
+    for path in box.writes.values():
         try:
             if Path(path).stat().st_dev == disk.device:
                 return True

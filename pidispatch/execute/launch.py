@@ -61,6 +61,7 @@ log = structlog.get_logger(__name__)
 
 TRY_AGAIN = 3  # seconds until a part that did not answer is asked again, and as many more each time
 LONGEST_PAUSE = 60
+FULL_PAUSE = 10  # then the gate looks whether there is room, which is no attempt
 MOST_TRIES = 30  # then a person is told: a run that is tried for ever holds up those behind it
 
 
@@ -271,7 +272,7 @@ def _when_there_is_room(attempt: int) -> End | Again:
     """It bought nothing, and room comes back: the run waits as one does that is not admitted for want of it."""
     if attempt >= MOST_TRIES:
         return End(Outcome.FAILED, "container-never-started", DiskFull.why)
-    return Again(DISK_LOW, LONGEST_PAUSE)
+    return Again(DISK_LOW, FULL_PAUSE)
 
 
 def _later(error: Unavailable, attempt: int) -> End | Again:

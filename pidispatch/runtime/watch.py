@@ -93,15 +93,17 @@ def box_state(facts: dict[str, Any]) -> BoxState:
         started_at=started,
         finished_at=finished,
         labels=dict((facts.get("Config") or {}).get("Labels") or {}),
-        writes=tuple(_sources(facts, writable=True)),
-        reads=tuple(_sources(facts, writable=False)),
+        writes=_sources(facts, writable=True),
+        reads=_sources(facts, writable=False),
     )
 
 
-def _sources(facts: dict[str, Any], *, writable: bool) -> Iterator[str]:
-    for mount in facts.get("Mounts") or ():
-        if mount.get("Type") == "bind" and mount.get("Source") and bool(mount.get("RW", True)) is writable:
-            yield str(mount["Source"])
+def _sources(facts: dict[str, Any], *, writable: bool) -> dict[str, str]:
+    return {
+        str(mount.get("Destination")): str(mount["Source"])
+        for mount in facts.get("Mounts") or ()
+        if mount.get("Type") == "bind" and mount.get("Source") and bool(mount.get("RW", True)) is writable
+    }
 
 
 def engine_time(text: object) -> datetime | None:

@@ -1,7 +1,7 @@
 """Watch the room on every file system that runs and servers write to, and stop the run that takes the last of it."""
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from time import monotonic
@@ -18,7 +18,7 @@ from pidispatch.domain.disks import (
     Room,
     blame,
 )
-from pidispatch.domain.sandbox import LABEL_ROLE, LABEL_RUN, ROLE_JOB
+from pidispatch.domain.sandbox import LABEL_ROLE, LABEL_RUN, OUTBOX_DIR, ROLE_JOB, SESSION_DIR
 from pidispatch.errors import PidispatchError
 from pidispatch.ports import Boxes, BoxState, BoxWatch, Measure, Occupants, WrittenBy
 from pidispatch.upkeep.pool import DaemonPool
@@ -30,14 +30,15 @@ LIST = 2.0  # seconds between two lists of boxes
 AHEAD = 1.0  # seconds until a box that is stopped writes no more
 RECORD = 0.5  # seconds that the row may take to say why, before the box is ended without it
 AGAIN = 5.0  # seconds until a stop that changed nothing is tried again
+_OWN_FILES = (OUTBOX_DIR, SESSION_DIR)
 
 
 @dataclass(frozen=True, slots=True)
 class _Writer:
-    """A live box, and the devices of the file systems that it may write to."""
+    """A live box, and the folders that it may write to, each with the device of its file system."""
 
     box: BoxState
-    devices: frozenset[int]
+    folders: Mapping[str, int]
 
 
 @dataclass
@@ -115,18 +116,24 @@ class RoomKeeper:
             log.warning("disk_watch_failed", problem=str(error))
         else:
             boxes.sort(key=lambda box: (box.started_at is None, box.started_at))
-            self._writers = [_Writer(box, self._devices(box)) for box in boxes]
+            host = {each.device for each in self._measure(self._own)}
+            self._writers = [self._writer(box, host) for box in boxes]
             self._forget({box.container_id for box in boxes})
-        folders = {
-            f"folders of runs ({path})": path for writer in self._writers for path in writer.box.writes
-        }
-        self._watched = {**self._own, **folders}
+        self._watched = {**self._own}
+        for writer in self._writers:
+            self._watched |= {f"the folder of {writer.box.name}": path for path in writer.folders}
         for writer in self._writers:
             if self._overfull(writer.box.name):
                 self._stop(writer.box, FILES_TOO_LARGE, now)
 
-    def _devices(self, box: BoxState) -> frozenset[int]:
-        return frozenset(each.device for each in self._measure({path: path for path in box.writes}))
+    def _writer(self, box: BoxState, host: Collection[int]) -> _Writer:
+        """An outbox and a session with a file system of their own may be full: that harms nobody else."""
+        folders = {}
+        for target, path in box.writes.items():
+            for found in self._measure({target: path}):
+                if target not in _OWN_FILES or found.device in host:
+                    folders[path] = found.device
+        return _Writer(box, folders)
 
     def _forget(self, live: set[str]) -> None:
         self._stopped = {box: at for box, at in self._stopped.items() if box in live}
@@ -149,7 +156,7 @@ class RoomKeeper:
         return _Mark(found.free, found.names_free, written)
 
     def _on(self, found: FileSystem) -> Sequence[_Writer]:
-        return [writer for writer in self._writers if found.device in writer.devices]
+        return [writer for writer in self._writers if found.device in writer.folders.values()]
 
     def _written(self, writer: _Writer) -> int | None:
         return self._written_by(writer.box.container_id)

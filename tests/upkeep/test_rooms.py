@@ -20,10 +20,21 @@ BOUNDS = Bounds(warn=5 * GIB, admit=2 * GIB, stop=GIB)
 NOON = datetime(2026, 11, 30, 12, tzinfo=UTC)
 
 
-def a_box(run, *, writes=("/work",)):
+def a_box(run, *, writes=None):
     labels = {LABEL_INSTALLATION: "0123abcd", LABEL_ROLE: ROLE_JOB, LABEL_RUN: str(run), LABEL_ATTEMPT: "1"}
     started = NOON + timedelta(minutes=run)
-    return BoxState(f"box-{run}", f"pi-job-{run}", "running", None, False, "", started, None, labels, writes)
+    return BoxState(
+        f"box-{run}",
+        f"pi-job-{run}",
+        "running",
+        None,
+        False,
+        "",
+        started,
+        None,
+        labels,
+        writes or {"/workspace": "/work"},
+    )
 
 
 class Host:
@@ -148,7 +159,7 @@ def test_what_nobody_is_seen_to_write_stops_the_oldest_and_the_next_only_if_it_g
 
 def test_a_box_that_writes_elsewhere_is_left_alone(host):
     host.free["/other"] = 100 * GIB
-    host.boxes, host.written[1] = [a_box(1, writes=("/other",))], 0
+    host.boxes, host.written[1] = [a_box(1, writes={"/workspace": "/other"})], 0
     host.look()
 
     host.falls("/home", 99.9 * GIB)
@@ -246,3 +257,25 @@ def test_each_bound_is_told_once_and_the_return_of_room_too(host, said):
         host.look(3600)
 
     assert [line["event"] for line in said] == ["disk_scarce", "disk_low", "disk_low", "disk_has_room"]
+
+
+def test_a_box_that_fills_an_outbox_of_its_own_size_harms_nobody_and_is_left_alone(host):
+    host.free["/sized"] = 100 * GIB
+    host.boxes, host.written[1] = [a_box(1, writes={"/workspace": "/work", "/outbox": "/sized"})], 0
+    host.look()
+
+    host.falls("/sized", 100 * GIB)
+    host.look(3600)
+    host.look(LIST)
+
+    assert not host.keeper._stopped
+
+
+def test_an_outbox_on_the_hosts_own_disk_counts_as_a_folder_does(host):
+    host.boxes, host.written[1] = [a_box(1, writes={"/outbox": "/home"})], 0
+    host.look()
+
+    host.falls("/home", 99.9 * GIB, by=1)
+    host.look(3600)
+
+    assert host.all_stopped()
