@@ -13,7 +13,7 @@ from pidispatch.entrypoints.scripted import ScriptedProvider
 from tests.e2e.installation import Installation, eventually
 from tests.support.disks import ext4_disk, fill_but
 
-pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("e2e"), pytest.mark.timeout(420)]
+pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("e2e"), pytest.mark.timeout(900)]
 
 
 @pytest.fixture

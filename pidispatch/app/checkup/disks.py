@@ -1,7 +1,5 @@
 """Check the room on this host's file systems, and the ballast that a full one needs."""
 
-from collections.abc import Iterator
-
 from pidispatch.app.places import home_of
 from pidispatch.app.rooms import disk_bounds, places_of
 from pidispatch.config import Settings
@@ -13,16 +11,19 @@ from pidispatch.runtime.filesystems import measure
 MAKE_ROOM = "remove what is not needed there; PIDISPATCH_DISK_WARN and PIDISPATCH_DISK_ADMIT say how much must be free"
 
 
-def check_disks(settings: Settings, engine: Engine) -> Iterator[Finding]:
+def check_disks(settings: Settings, engine: Engine) -> Finding:
+    """One finding for all file systems: those that stand worst are told."""
     bounds = disk_bounds(settings)
-    for disk in measure(places_of(settings, engine)):
-        match disk.room(bounds):
-            case Room.AMPLE:
-                yield Finding("disk", Grade.OK, disk.in_words())
-            case Room.SCARCE:
-                yield Finding("disk", Grade.WARNING, disk.in_words(), MAKE_ROOM)
-            case _:
-                yield Finding("disk", Grade.FAILED, f"{disk.in_words()}: nothing starts", MAKE_ROOM)
+    disks = measure(places_of(settings, engine))
+    worst = max((disk.room(bounds) for disk in disks), default=Room.AMPLE)
+    told = "; ".join(disk.in_words() for disk in disks if disk.room(bounds) is worst)
+    match worst:
+        case Room.AMPLE:
+            return Finding("disks", Grade.OK, told)
+        case Room.SCARCE:
+            return Finding("disks", Grade.WARNING, told, MAKE_ROOM)
+        case _:
+            return Finding("disks", Grade.FAILED, f"{told}: nothing starts", MAKE_ROOM)
 
 
 def check_ballast(settings: Settings) -> Finding:
