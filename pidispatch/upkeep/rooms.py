@@ -104,8 +104,16 @@ class RoomKeeper:
         if self._listed is None or now - self._listed >= LIST:
             self._listed = now
             self._list(now)
-        for found in self._measure(self._watched):
+        measured = self._measure(self._watched)
+        self._forget_disks({found.device for found in measured})
+        for found in measured:
             self._judge(found, now)
+
+    def _forget_disks(self, watched: Collection[int]) -> None:
+        """What went while nobody wrote there is nobody's doing."""
+        for known in (self._marks, self._last, self._told):
+            for device in [device for device in known if device not in watched]:
+                del known[device]
 
     def _list(self, now: float) -> None:
         """What lives, and where it writes. An engine that does not answer leaves the last list in force."""

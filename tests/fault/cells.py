@@ -17,7 +17,7 @@ QUICK = (
     "postgres x door-open",
     "postgres x ended-not-cleaned",
 )
-QUICK_DISKS = ("disk-data x finishing", "disk-home x preparing", "disk-folder x first-call-in-flight")
+QUICK_DISKS = ("disk-data x finishing", "disk-home x finishing", "disk-folder x first-call-in-flight")
 # One house serves a lane, so lanes may run beside each other.
 LANES = {
     "kill": ("worker", "master", "gateway", "redis", "redis-wiped", "postgres"),

@@ -279,3 +279,17 @@ def test_an_outbox_on_the_hosts_own_disk_counts_as_a_folder_does(host):
     host.look(3600)
 
     assert host.all_stopped()
+
+
+def test_what_went_while_no_run_wrote_there_is_not_put_on_the_next_one(host):
+    host.boxes, host.written[1] = [a_box(1)], 0
+    host.look()
+    host.boxes = []
+    host.look(LIST)
+
+    host.falls("/work", 100 * GIB)
+    host.boxes, host.written[2] = [a_box(2)], 0
+    for _ in range(5):
+        host.look(LIST)
+
+    assert not host.keeper._stopped
