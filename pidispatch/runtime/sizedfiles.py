@@ -3,6 +3,7 @@
 import ctypes
 import os
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import docker.errors
@@ -16,7 +17,6 @@ log = structlog.get_logger(__name__)
 _FLAGS = 2 | 4 | 8  # MS_NOSUID, MS_NODEV, MS_NOEXEC
 _MNT_DETACH, _UMOUNT_NOFOLLOW = 2, 8
 _NO_IMAGE = "pidispatch.invalid/no-such-image:0"
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 def mount_sized(place: Path, *, size: int, entries: int) -> None:
@@ -26,13 +26,18 @@ def mount_sized(place: Path, *, size: int, entries: int) -> None:
     counts as memory of the box.
     """
     options = f"size={size},nr_inodes={entries},mode=0700".encode()
-    _checked(_libc.mount(b"pidispatch", os.fsencode(place), b"tmpfs", _FLAGS, options), place)
+    _checked(_libc().mount(b"pidispatch", os.fsencode(place), b"tmpfs", _FLAGS, options), place)
 
 
 def unmount(place: Path) -> None:
     """Take away what is mounted at `place`; nothing if nothing is. Raises OSError."""
     while place.is_mount():
-        _checked(_libc.umount2(os.fsencode(place), _MNT_DETACH | _UMOUNT_NOFOLLOW), place)
+        _checked(_libc().umount2(os.fsencode(place), _MNT_DETACH | _UMOUNT_NOFOLLOW), place)
+
+
+@cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
 
 
 def _checked(answer: int, place: Path) -> None:

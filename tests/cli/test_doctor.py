@@ -53,7 +53,7 @@ IMAGE = {
     "Config": {
         "Labels": {
             "dev.pi-dispatch.pi-version": "1.6.0",
-            "dev.pi-dispatch.capabilities": "report,excludeTools,anyUid,replicas",
+            "dev.pi-dispatch.capabilities": "report,excludeTools,anyUid,replicas,ownInit",
         }
     },
 }
