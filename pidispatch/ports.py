@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
 from pidispatch.domain.arrival import Arrival, Arrived, Delivery
 from pidispatch.domain.catchup import Slot
 from pidispatch.domain.chaintree import Harvest
+from pidispatch.domain.disks import FileSystem
 from pidispatch.domain.limits import Cap
 from pidispatch.domain.oneshot import Spent
 from pidispatch.domain.outbox import Letter
@@ -512,7 +513,11 @@ class Bell(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class BoxState:
-    """What the engine says of one container. `status` is Docker's word; times are aware UTC or None."""
+    """What the engine says of one container. `status` is Docker's word; times are aware UTC or None.
+
+    `writes` are the paths of the host that it may write to, and
+    `reads` those that it may only read, each by its place in the box.
+    """
 
     container_id: str
     name: str
@@ -523,6 +528,8 @@ class BoxState:
     started_at: datetime | None
     finished_at: datetime | None
     labels: dict[str, str]
+    writes: Mapping[str, str] = field(default_factory=dict)
+    reads: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def ended(self) -> bool:
@@ -546,6 +553,13 @@ class Boxes(Protocol):
 
     def tail(self, container_id: str, limit: int) -> bytes:
         """The last `limit` bytes of its output, both streams; empty when it is gone. Memory stays bounded."""
+
+
+Measure = Callable[[Mapping[str, str]], Sequence[FileSystem]]
+"""The file systems of places (word for people → path), each once. What cannot be looked at is left out. Never raises."""
+
+WrittenBy = Callable[[str], int | None]
+"""Bytes that a running box ever wrote towards a disk, by its container's id; None when that cannot be known. Never raises."""
 
 
 class BoxWatch(Protocol):

@@ -79,6 +79,11 @@ ACCEPTED = [
     ("PI_JOB_MEMORY", "512m", "job_memory", GIB // 2),
     ("PI_JOB_MEMORY", "1024g", "job_memory", 1024 * GIB),
     ("PI_JOB_MEMORY", "1048576m", "job_memory", 1024 * GIB),
+    ("PIDISPATCH_BOX_FILES", "16m", "box_files", GIB // 64),
+    ("PIDISPATCH_BOX_FILE_MAX", "1024g", "box_file_max", 1024 * GIB),
+    ("PIDISPATCH_DISK_STOP", "0", "disk_stop", 0),
+    ("PIDISPATCH_DISK_WARN", "100g", "disk_warn", 100 * GIB),
+    ("PIDISPATCH_BALLAST", "0", "ballast", 0),
     ("PI_JOB_CPUS", "0.25", "job_cpus", 0.25),
     ("PI_JOB_CPUS", "256", "job_cpus", 256.0),
     ("PI_JOB_CPUS", "1.5", "job_cpus", 1.5),
@@ -242,6 +247,10 @@ REFUSED = [
         "PI_JOB_MEMORY",
         ["4", "4G", "4gb", "04g", "0g", "511m", "1025g", "1048577m", "1.5g", " 4g", "4g\n", "٤g"],
     ),
+    ("PIDISPATCH_BOX_FILES", ["0", "15m", "1025g", "16", "16M", "016m"]),
+    ("PIDISPATCH_BOX_FILE_MAX", ["0", "unlimited"]),
+    ("PIDISPATCH_DISK_WARN", ["-1", "00", "5 g", "1025g", "10%"]),
+    ("PIDISPATCH_BALLAST", ["0m", "none"]),
     (
         "PI_JOB_CPUS",
         ["0", "0.24", "256.01", "257", "0.251", ".5", "2.", "02", "1e1", "inf", "nan", "-1", " 2", "٢"],
@@ -313,6 +322,20 @@ def test_an_empty_address_does_not_start_an_embedded_server(name):
 
     assert problem.startswith(f"{name} is ''; want ")
     assert problem.endswith("or no such variable")
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        {"PIDISPATCH_DISK_WARN": "1g"},
+        {"PIDISPATCH_DISK_ADMIT": "6g"},
+        {"PIDISPATCH_DISK_STOP": "3g"},
+    ],
+)
+def test_bounds_of_disks_that_would_be_passed_in_another_order_are_refused(bounds):
+    (problem,) = problems(**bounds)
+
+    assert problem.endswith("want each at least as large as the next")
 
 
 def test_egress_is_turned_off_only_with_a_reason():
@@ -534,6 +557,7 @@ def test_each_row_says_where_its_value_came_from(tmp_path):
     assert rows["PI_MODEL"] == ("m", Source.DOTENV)
     assert rows["PIDISPATCH_UPSTREAM_OPENAI"] == ("http://x", Source.DOTENV)
     assert rows["PI_JOB_MEMORY"] == ("1536m", Source.ENVIRONMENT)
+    assert rows["PIDISPATCH_BALLAST"] == ("256m", Source.DEFAULT)
     assert rows["PI_LOGS_DIR"] == ("/home/ada/.pidispatch/logs", Source.DEFAULT)
     assert rows["VALKEY_PASSWORD"] == ("set", Source.ENVIRONMENT)
     assert rows["DATABASE_URL"] == (None, Source.DEFAULT)

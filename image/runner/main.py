@@ -19,6 +19,7 @@ from .decide import INFRA, NO_GO, POLICY, TERMINATED, Verdict, decide
 from .fold import START, Folded, step
 from .forward import PORT, Forwarder
 from .gate import GO_SECONDS, REPORT_SECONDS, NoGo, ask_go, send_report
+from .init import RUNNER_GRACE
 from .landing import Near, steer, watch
 from .layers import has_skill, skill_folders, system_prompts
 from .narrate import narrate
@@ -28,7 +29,6 @@ from .settings import ConfigError, Settings, parse
 from .summary import notes, summary
 
 _HOME = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-_GRACE_SECONDS = 60  # the worker enforces the deadline; ours is the backstop
 _STATS_SECONDS = 5.0
 _LAST_REPORT_SECONDS = 1.0
 
@@ -43,7 +43,7 @@ class Places(NamedTuple):
     port: int = PORT
     cache: str = f"{_HOME}/v8cache"
     go_seconds: float = GO_SECONDS
-    grace: float = _GRACE_SECONDS
+    grace: float = RUNNER_GRACE  # the worker enforces the deadline; ours is the backstop
 
 
 class Terminated(BaseException):

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from pidispatch.domain import capabilities, oneshot
 from pidispatch.domain.breaker import COUNTING, HELD_BACK
+from pidispatch.domain.disks import DISK_LOW
 from pidispatch.domain.files.piauth import OAUTH_LOGIN
 from pidispatch.domain.identity import folder_mutex
 from pidispatch.domain.laps import Laps
@@ -82,6 +83,7 @@ class Checks:
 
     `held_back` tells of a run's breaker, as `ports.Breakers` does, with all endings counted. `mark` tells the mark in the
     file that holds a one-shot back from a run, by both keys. `check_skills` looks at the skills that a run is to be given.
+    `lacks_room` tells in words which file system is too full for a run in this folder, None when none is.
     """
 
     def __init__(
@@ -95,11 +97,13 @@ class Checks:
         held_back: Callable[[int], str | None],
         check_skills: CheckSkills,
         mark: Callable[[str, str], Disarmed | None] = _no_file,
+        lacks_room: Callable[[str], str | None] = lambda _folder: None,
     ) -> None:
         self._host = host
         self._held_back = held_back
         self._check_skills = check_skills
         self._mark = mark
+        self._lacks_room = lacks_room
         self._images = images
         self._doors = doors
         self._open_folder = open_folder
@@ -136,6 +140,10 @@ class Checks:
         with self._notes.looking_at(tried.run.run_id, tried.run.epoch):
             folder = self._open_folder(tried.run.folder)
             tried.passed("folder", {"owner": folder.uid})
+            full = self._lacks_room(folder.path)
+            if full is not None:
+                tried.passed("disk", full)
+                return Deferred(DISK_LOW)
             subject = self._subject(tried, folder)
             held_back = self._calendar(tried, subject)
             if held_back is not None:

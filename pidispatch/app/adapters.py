@@ -10,6 +10,7 @@ from pidispatch.app.breakers import breaker_rules
 from pidispatch.app.places import Addresses, environment
 from pidispatch.app.policy import FilePolicies
 from pidispatch.app.providerfile import forwarded_environment
+from pidispatch.app.rooms import box_files_of
 from pidispatch.app.secrets import known_secrets
 from pidispatch.app.standing import standing_triggers
 from pidispatch.config import Settings
@@ -21,7 +22,8 @@ from pidispatch.gateway.control import NAME as CONTROL
 from pidispatch.runtime.docker import DockerBoxes
 from pidispatch.runtime.engine import Engine
 from pidispatch.runtime.image import DockerImages
-from pidispatch.runtime.jobfiles import JobFiles
+from pidispatch.runtime.jobfiles import JobFiles, Sizing
+from pidispatch.runtime.sizedfiles import EngineSight
 from pidispatch.runtime.workspace import open_folder
 from pidispatch.services.lifelines import Lifelines
 from pidispatch.services.notes import WorkerNotes
@@ -64,7 +66,9 @@ class Adapters:
         self.images = DockerImages(self.engine)
         self.doors = ControlDoors(self.settings.run_dir / CONTROL)
         self._own_secrets = Redactor(known_secrets(self.settings))
-        self.files = JobFiles(self.settings.jobs_dir)
+        self.files = JobFiles(
+            self.settings.jobs_dir, Sizing(box_files_of(self.settings), EngineSight(self.engine).sees)
+        )
         self.runs = PostgresRuns(self.database)
         self.endings = PostgresEndings(self.database)
         self.hosts = PostgresHosts(self.database, host=self.host)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Generator, Iterable, Iterator
 
 from pidispatch.app.checkup.boxes import check_boxes
+from pidispatch.app.checkup.disks import check_ballast, check_disks
 from pidispatch.app.checkup.environment import (
     check_egress,
     check_engine,
@@ -43,6 +44,7 @@ def examine(settings: Settings) -> Iterator[Finding]:
         yield from _found("prices", lambda: [check_prices(settings)])
         yield from _found("providers file", lambda: check_providers_file(settings))
         yield from _found("egress", lambda: [check_egress(settings)])
+        yield from _found("disks", lambda: [check_disks(settings, engine), check_ballast(settings)])
         yield from _found("redis", lambda: [check_the_redis(where.redis)])
         engine_answers = yield from _found("engine", lambda: [check_engine(engine)])
         if engine_answers:

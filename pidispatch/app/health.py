@@ -6,6 +6,7 @@ from dataclasses import asdict
 from pidispatch.app.databases import opened
 from pidispatch.app.places import addresses
 from pidispatch.app.reading import standing_of
+from pidispatch.app.rooms import disk_bounds, places_of
 from pidispatch.config import Settings
 from pidispatch.domain.health import Facts, Fault, Health, RedisFacts, RowFacts, judge
 from pidispatch.errors import (
@@ -18,6 +19,8 @@ from pidispatch.errors import (
 from pidispatch.gateway.client import ControlDoors
 from pidispatch.gateway.control import NAME as CONTROL
 from pidispatch.queue.broker import redis_facts
+from pidispatch.runtime.engine import Engine
+from pidispatch.runtime.filesystems import measure
 from pidispatch.store import schema
 from pidispatch.store.database import Database
 from pidispatch.store.health import row_facts
@@ -28,7 +31,9 @@ QUICK = 3.0  # seconds: who asks for health waits for all parts together
 __all__ = ["Fault", "Health", "document", "health_of", "standing_and_health"]
 
 
-def health_of(settings: Settings, database: Database, redis_url: str | None) -> Health:
+def health_of(
+    settings: Settings, database: Database, redis_url: str | None, engine: Engine | None = None
+) -> Health:
     """Never raises for a part that does not answer: that is what it tells. `redis_url` None: not asked."""
     problem, difference, rows = _database(database)
     return judge(
@@ -39,14 +44,21 @@ def health_of(settings: Settings, database: Database, redis_url: str | None) -> 
             redis=None if redis_url is None else _redis(redis_url),
             gateway_ready=_gateway(settings),
             rows=rows,
+            disks=measure(places_of(settings, engine)),
+            disk_bounds=disk_bounds(settings),
         )
     )
 
 
 def standing_and_health(settings: Settings) -> tuple[QueueStatus, Health]:
     """What `status` shows. Raises what `opened` raises: without rows there is nothing to show."""
-    with opened(settings) as database:
-        return standing_of(database, settings), health_of(settings, database, _redis_address(settings))
+    engine = Engine(answer_seconds=int(QUICK))
+    try:
+        with opened(settings) as database:
+            health = health_of(settings, database, _redis_address(settings), engine)
+            return standing_of(database, settings), health
+    finally:
+        engine.close()
 
 
 def _redis_address(settings: Settings) -> str | None:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 from pidispatch import __version__
+from pidispatch.domain.disks import FileSystem
 from pidispatch.domain.health import Health, Word
 from pidispatch.domain.limits import Unit
 from pidispatch.monitoring.metrics import Gauge
@@ -24,6 +25,17 @@ def health_gauges(health: Health) -> Iterable[Gauge]:
         "1 for each fault that is red now",
         ("fault",),
         {(str(word),): float(word in red) for word in Word},
+    )
+
+
+def disk_gauges(host: str, disks: Sequence[FileSystem]) -> Sequence[Gauge]:
+    """A series for each place of the host; places that share a file system tell the same."""
+    labels = ("host", "place")
+    free: dict[tuple[str, ...], float] = {(host, place): disk.free for disk in disks for place in disk.places}
+    size: dict[tuple[str, ...], float] = {(host, place): disk.size for disk in disks for place in disk.places}
+    return (
+        Gauge("pidispatch_disk_free_bytes", "What may still be written where a place lies", labels, free),
+        Gauge("pidispatch_disk_size_bytes", "How large the file system of a place is", labels, size),
     )
 
 

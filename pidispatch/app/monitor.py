@@ -6,15 +6,18 @@ from dataclasses import dataclass
 
 from pidispatch.app.busy import busy_providers
 from pidispatch.app.health import QUICK, document, health_of
-from pidispatch.app.metrics import health_gauges, provider_gauge, queue_gauges
+from pidispatch.app.metrics import disk_gauges, health_gauges, provider_gauge, queue_gauges
 from pidispatch.app.places import Addresses
 from pidispatch.app.reading import standing_of
+from pidispatch.app.rooms import places_of
 from pidispatch.config import Settings
 from pidispatch.domain.health import Health, Word, unanswered
 from pidispatch.errors import PidispatchError
 from pidispatch.monitoring.metrics import CONTENT_TYPE, Gauge, exposition
 from pidispatch.monitoring.refreshed import PATIENCE, Refreshed
 from pidispatch.monitoring.server import Answer, serve
+from pidispatch.runtime.engine import Engine
+from pidispatch.runtime.filesystems import measure
 from pidispatch.store.database import Database
 from pidispatch.store.measures import measure_today
 
@@ -23,7 +26,7 @@ UNREADABLE = {Word.DATABASE_SILENT, Word.SCHEMA_DIFFERS}
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What one look found; `gauges` is empty when the rows could not be read."""
+    """What one look found; `gauges` has nothing of the rows when they could not be read."""
 
     health: Health
     gauges: tuple[Gauge, ...]
@@ -32,10 +35,11 @@ class Look:
 class Monitor:
     """Looks when it is asked, over a connection of its own: a stuck one takes nothing from the worker."""
 
-    def __init__(self, settings: Settings, where: Addresses) -> None:
+    def __init__(self, settings: Settings, where: Addresses, engine: Engine | None = None) -> None:
         self._settings = settings
         self._database = Database(where.database, pool_size=1, application="pidispatch health")
         self._redis_url = where.redis
+        self._engine = engine
         self._look: Refreshed[Look] = Refreshed(self.look)
 
     def run(self, stop: threading.Event) -> None:
@@ -48,16 +52,17 @@ class Monitor:
         self._database.close()
 
     def look(self) -> Look:
-        health = health_of(self._settings, self._database, self._redis_url)
+        health = health_of(self._settings, self._database, self._redis_url, self._engine)
+        disks = disk_gauges(self._settings.worker_name, measure(places_of(self._settings, self._engine)))
         if UNREADABLE & {fault.word for fault in health.red}:
-            return Look(health, ())
+            return Look(health, tuple(disks))
         try:
             queue = standing_of(self._database, self._settings)
             gauges = queue_gauges(queue, measure_today(self._database))
             busy = busy_providers(self._settings, seconds=QUICK)
-            return Look(health, (*gauges, provider_gauge(self._settings.worker_name, busy, queue.at)))
+            return Look(health, (*disks, *gauges, provider_gauge(self._settings.worker_name, busy, queue.at)))
         except PidispatchError:
-            return Look(health, ())  # the next look tells why
+            return Look(health, tuple(disks))  # the next look tells why
 
     def healthz(self) -> Answer:
         health = self._found().health

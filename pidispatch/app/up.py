@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from datetime import datetime
 
 from pidispatch import shipped
+from pidispatch.app.fulldisk import end_writers, full_disk, make_room, say_why
 from pidispatch.app.places import Addresses, addresses, environment, home_of
 from pidispatch.app.providerfile import forwarded_environment, key_variables, provider_entries
 from pidispatch.config import AT_SIGTERM, AtSigterm, Settings
@@ -42,7 +43,14 @@ def run_up(settings: Settings, *, detach_runs: bool, say: Say) -> None:
     try:
         with running(settings, environment(), say) as (tree, database):
             say("Ctrl-C stops")
-            _end(tree.run(), settings, database, detach_runs=detach_runs, say=say)
+            ballast = home_of(settings).ballast
+            _end(
+                tree.run(lambda: ballast.make(settings.ballast)),
+                settings,
+                database,
+                detach_runs=detach_runs,
+                say=say,
+            )
             say("stopping")
     except StopAsked:
         say("stopped before everything had started")
@@ -59,10 +67,12 @@ def running(
     began = time.monotonic()
     forwarded_environment(settings, everything)  # refused here, not by each new start of a worker
     home = home_of(settings)
+    ended = make_room(settings, home, say)
     with home.lock(server_account()), Tree(home.logs, echo=_without_servers(say) if echo else None) as tree:
         where = _start_services(settings, home, tree, say)
         database = Database(where.database, pool_size=2, application="pidispatch up")
         schema.upgrade(database, progress=say)
+        say_why(ended, PostgresRuns(database))
         ensure_image(settings, say)
         _start_ours(settings, everything, tree, database)
         say(f"ready in {time.monotonic() - began:.1f} s")
@@ -79,7 +89,18 @@ def _end(
         case Asked():
             say("running boxes are left to the next `pidispatch up`")
         case Died(name, status):
-            raise UpFailed(f"{name} died with status {status}; see {home_of(settings).logs / name}.log")
+            raise UpFailed(
+                f"{name} died with status {status}; see {home_of(settings).logs / name}.log{_why_full(settings, say)}"
+            )
+
+
+def _why_full(settings: Settings, say: Say) -> str:
+    """Servers die of a full disk first; then nobody is left to end the box that fills it."""
+    disk = full_disk(settings)
+    if disk is None:
+        return ""
+    end_writers(settings, disk, say)
+    return f"; full: {disk.in_words()}: make room and start `pidispatch up` again, which frees its ballast to start"
 
 
 def _without_servers(say: Say) -> Say:

@@ -17,6 +17,7 @@ from pidispatch.app.adapters import Adapters
 from pidispatch.app.marks import mark_keeper, mark_reader
 from pidispatch.app.monitor import Monitor
 from pidispatch.app.places import addresses, host_zone
+from pidispatch.app.rooms import disk_bounds, lacks_room, places_of
 from pidispatch.app.waiting import wait_keeper
 from pidispatch.config import AtSigterm, Settings, without_effect
 from pidispatch.execute.chain import ChainCollector, ChainLimits
@@ -37,7 +38,9 @@ from pidispatch.queue.prefetch import PrefetchThreads
 from pidispatch.queue.shutdown import PromptShutdown
 from pidispatch.queue.threads import BesideTheWorker
 from pidispatch.queue.warm import WarmThreads
+from pidispatch.runtime.filesystems import measure
 from pidispatch.runtime.gitbox import DockerGitBox
+from pidispatch.runtime.usage import written_by
 from pidispatch.store import schema
 from pidispatch.store.admission import PostgresAdmissions
 from pidispatch.store.chains import PostgresChains
@@ -47,6 +50,7 @@ from pidispatch.store.sessions import PostgresSessions
 from pidispatch.upkeep.leaving import STOP_SECONDS, Leaving
 from pidispatch.upkeep.orphans import Orphans
 from pidispatch.upkeep.reconciler import Reconciler, beat, watch_deaths
+from pidispatch.upkeep.rooms import RoomKeeper
 from pidispatch.upkeep.scheduledruns import ScheduledRuns
 from pidispatch.upkeep.scheduler import Scheduler
 
@@ -134,7 +138,8 @@ def _joined(adapters: Adapters, installation: str) -> WorkerApp:
         adapters.settings, adapters.database, host=adapters.host, worker=adapters.worker, bell=bell
     )
     beside.add(keeper.run, wake=keeper.wake)
-    beside.add(Monitor(adapters.settings, adapters.where).run)
+    beside.add(Monitor(adapters.settings, adapters.where, adapters.engine).run)
+    beside.add(_room_keeper(adapters, installation).run)
     beside.at_end(lambda: adapters.hosts.leave(adapters.worker))
     return WorkerApp(
         host=adapters.host,
@@ -174,6 +179,7 @@ def _gate(adapters: Adapters) -> AdmissionGate:
             held_back=adapters.breakers.held_back,
             check_skills=check_skills,
             mark=mark_reader(adapters.triggers),
+            lacks_room=partial(lacks_room, adapters.settings, adapters.engine),
         ),
     )
 
@@ -222,6 +228,7 @@ def _launcher(adapters: Adapters, installation: str, cleanup: Cleanup) -> Launch
             settings.job_timeout,
             chain_depth=settings.chain_depth_max,
             chain_requests=settings.chain_max_per_job,
+            file_bytes=settings.box_file_max,
         ),
         hands=adapters.hands,
         forwarded=adapters.forwarded,
@@ -252,6 +259,20 @@ def _reconciler(adapters: Adapters, installation: str, finisher: Finisher, bell:
         sweep=DockerGitBox(adapters.engine, installation=installation).sweep,
         clock=adapters.database.now,
         mark=mark_keeper(adapters.database, adapters.settings.triggers_file, host=adapters.host),
+    )
+
+
+def _room_keeper(adapters: Adapters, installation: str) -> RoomKeeper:
+    return RoomKeeper(
+        installation=installation,
+        places=partial(places_of, adapters.settings, adapters.engine),
+        measure=measure,
+        written_by=written_by,
+        overfull=adapters.files.overfull,
+        watch=adapters.boxes,
+        boxes=adapters.boxes,
+        occupants=adapters.runs,
+        bounds=disk_bounds(adapters.settings),
     )
 
 

@@ -55,6 +55,18 @@ def memory(text: str) -> int:
     return size
 
 
+def room(text: str, *, minimum: int) -> int:
+    """Bytes of a size such as `256m` or `2g`; `minimum` is bytes. With a minimum of 0, `0` is one too."""
+    smallest = "0, or a size" if minimum == 0 else f"a size from {minimum // MEBIBYTE}m"
+    if minimum == 0 and text == "0":
+        return 0
+    if re.fullmatch(r"[1-9][0-9]{0,8}[mg]", text):
+        size = int(text[:-1]) * (GIBIBYTE if text.endswith("g") else MEBIBYTE)
+        if minimum <= size <= 1024 * GIBIBYTE:
+            return size
+    raise Unwanted(f"{smallest} up to 1024g, such as 256m or 2g")
+
+
 def dollars(text: str) -> int:
     """An amount of US dollars as micro-dollars."""
     micros = micros_of(text)

@@ -27,6 +27,8 @@ Milliseconds = Annotated[timedelta, BeforeValidator(grammar.milliseconds)]
 CheckTimeout = Annotated[timedelta, BeforeValidator(partial(grammar.milliseconds, maximum=600_000))]
 WaitInterval = Annotated[timedelta, BeforeValidator(partial(grammar.milliseconds, at_least=30_000))]
 Bytes = Annotated[int, BeforeValidator(grammar.memory), Mark.SIZE]
+Room = Annotated[int, BeforeValidator(partial(grammar.room, minimum=0)), Mark.SIZE]
+BoxRoom = Annotated[int, BeforeValidator(partial(grammar.room, minimum=16 * grammar.MEBIBYTE)), Mark.SIZE]
 Cpus = Annotated[float, BeforeValidator(grammar.cpus)]
 
 Word = Annotated[str, BeforeValidator(grammar.word)]

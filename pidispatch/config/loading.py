@@ -50,6 +50,11 @@ def load(
             "PI_EGRESS is 0, so a run may reach any public host: say why in PIDISPATCH_EGRESS_OFF_BECAUSE, or unset it "
             "and list the hosts in egress-allowlist.conf"
         )
+    if settings is not None and not settings.disk_warn >= settings.disk_admit >= settings.disk_stop:
+        faults.append(
+            "PIDISPATCH_DISK_WARN, PIDISPATCH_DISK_ADMIT and PIDISPATCH_DISK_STOP are bounds that are passed in this order: "
+            "want each at least as large as the next"
+        )
     if settings is None or problems or faults:
         raise ConfigurationRefused([*problems, *faults])
     return settings

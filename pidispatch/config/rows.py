@@ -54,7 +54,7 @@ def _shown(name: str, value: Any) -> Shown:
         return "unset" if value is None else "set"
     if isinstance(value, SecretStr):
         return shown_url(value.get_secret_value())
-    if is_marked(name, Mark.SIZE):
+    if is_marked(name, Mark.SIZE) and value:
         return f"{value // GIBIBYTE}g" if value % GIBIBYTE == 0 else f"{value // MEBIBYTE}m"
     if is_marked(name, Mark.DOLLARS) and value is not None:
         return dollars(value)

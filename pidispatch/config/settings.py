@@ -13,6 +13,7 @@ from pidispatch.config.kinds import (
     Api,
     AtSigterm,
     BaseUrl,
+    BoxRoom,
     Bytes,
     CheckTimeout,
     Count,
@@ -41,6 +42,7 @@ from pidispatch.config.kinds import (
     Positive,
     Profiles,
     RedisUrl,
+    Room,
     RunDirectory,
     Timeout,
     WaitInterval,
@@ -114,6 +116,8 @@ class Settings(BaseSettings):
     job_image: Word = Field("pi-job:latest", alias="PI_JOB_IMAGE")
     job_memory: Bytes = Field(4 * GIBIBYTE, alias="PI_JOB_MEMORY")
     job_cpus: Cpus = Field(2.0, alias="PI_JOB_CPUS")
+    box_files: BoxRoom = Field(256 * MEBIBYTE, alias="PIDISPATCH_BOX_FILES")
+    box_file_max: BoxRoom = Field(2 * GIBIBYTE, alias="PIDISPATCH_BOX_FILE_MAX")
     forward_env: Names = Field((), alias="PI_FORWARD_ENV")
     global_pi_dir: ExistingDirectory | None = Field(None, alias="PI_GLOBAL_PI_DIR")
     # On by default: who stages extensions into the overlay has vetted them by that.
@@ -133,6 +137,12 @@ class Settings(BaseSettings):
     sessions_ttl_days: Days = Field(14, alias="PI_SESSIONS_TTL_DAYS")
     session_max_bytes: NonNegative = Field(8 * MEBIBYTE, alias="PI_SESSION_MAX_BYTES")
     sessions_allow_gh_source: OffUnlessOne = Field(False, alias="PI_SESSIONS_ALLOW_GH_SOURCE")
+
+    # A full disk ends Postgres, and with it everything: room is kept before that.
+    disk_warn: Room = Field(5 * GIBIBYTE, alias="PIDISPATCH_DISK_WARN")
+    disk_admit: Room = Field(2 * GIBIBYTE, alias="PIDISPATCH_DISK_ADMIT")
+    disk_stop: Room = Field(GIBIBYTE, alias="PIDISPATCH_DISK_STOP")
+    ballast: Room = Field(256 * MEBIBYTE, alias="PIDISPATCH_BALLAST")
 
     triggers_file: OptionalFile = Field(None, alias="PI_TRIGGERS_FILE")
     pause_windows_file: OptionalFile = Field(None, alias="PI_PAUSE_WINDOWS_FILE")

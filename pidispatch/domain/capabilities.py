@@ -5,6 +5,8 @@ from collections.abc import Iterable, Mapping
 from pidispatch.domain.run import Waiting
 
 LABEL = "dev.pi-dispatch.capabilities"
+# The image's entrypoint is a process 1 of its own, which ends the box at its deadline when nobody else does.
+OWN_INIT = "ownInit"
 # In the order in which a lack of them is told. Which models are called and what they cost is kept by the gateway, whatever
 # the image does, so that nothing is asked of it there.
 REFUSALS = {
@@ -24,8 +26,15 @@ def needed_by(run: Waiting) -> frozenset[str]:
     return frozenset(name for name, wanted in asked.items() if wanted)
 
 
+def has_own_init(labels: Mapping[str, str]) -> bool:
+    return OWN_INIT in declared(labels)
+
+
+def declared(labels: Mapping[str, str]) -> frozenset[str]:
+    return frozenset(word.strip() for word in labels.get(LABEL, "").split(","))
+
+
 def lacking(labels: Mapping[str, str], needed: Iterable[str]) -> str | None:
     """The reason a record gives for the first of these that the image does not declare; None when it can them all."""
-    declared = {word.strip() for word in labels.get(LABEL, "").split(",")}
-    wanted = set(needed)
-    return next((word for name, word in REFUSALS.items() if name in wanted and name not in declared), None)
+    wanted, offered = set(needed), declared(labels)
+    return next((word for name, word in REFUSALS.items() if name in wanted and name not in offered), None)

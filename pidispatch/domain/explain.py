@@ -12,6 +12,7 @@ GATES = (
 BREAKER = "breaker"
 MODELS = "models"
 ONE_SHOT = "one-shot"
+DISK = "disk"
 
 # A refusal or a deferral names its gate by its word. A word that is not here stopped at the first gate that the
 # facts do not tell of.
@@ -31,6 +32,7 @@ _STOPPED_BY = {
     "cost-cap-unenforceable": "provider",
     "gateway-unreachable": "provider",
     "provider-busy": "provider",
+    "disk-low": DISK,
     "pause-window": "pause-windows",
     "config-refused": "run-cap",
     "paused": "pause",
@@ -124,12 +126,14 @@ def gate_lines(facts: Mapping[str, Any] | None) -> list[GateLine]:
 
 
 def _ladder(facts: Mapping[str, Any]) -> tuple[str, ...]:
-    """Few runs have a broken trigger or spend a one-shot, so such a gate is shown only where it stopped one.
+    """Few runs have a broken trigger, spend a one-shot or find a full disk, so such a gate is shown only where it stopped one.
 
     Facts of an earlier version, which went on to ask for the provider, tell nothing of models.
     """
     told = facts.get("gates") or {}
-    rest = (gate for gate in GATES[1:] if gate != MODELS or gate in told or "provider" not in told)
+    rest = [gate for gate in GATES[1:] if gate != MODELS or gate in told or "provider" not in told]
+    if DISK in told:
+        rest.insert(rest.index("folder") + 1, DISK)
     return (GATES[0], *(gate for gate in (BREAKER, ONE_SHOT) if gate in told), *rest)
 
 

@@ -1,10 +1,11 @@
 """Decide from facts what is red: what an operator must look at now, and the way out."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from pidispatch.domain.disks import Bounds, FileSystem, Room
 from pidispatch.domain.run import OCCUPYING, State
 
 PATIENCE = timedelta(seconds=30)  # what is not done within it was promised and is not kept
@@ -31,6 +32,7 @@ class Word(StrEnum):
     STOP_UNCONFIRMED = "stop-unconfirmed"
     CALL_HELD = "call-held"
     SCHEDULE_UNATTENDED = "schedule-unattended"
+    DISK_LOW = "disk-low"
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +136,8 @@ class Facts:
     redis: RedisFacts | None = None
     gateway_ready: bool | None = None
     rows: RowFacts | None = None
+    disks: Sequence[FileSystem] = ()
+    disk_bounds: Bounds = field(default_factory=Bounds)
 
 
 def judge(facts: Facts) -> Health:
@@ -163,6 +167,13 @@ def _faults(facts: Facts) -> Iterator[Fault]:
             "`pidispatch db check` says which side is older; see its way out",
         )
     yield from _redis(facts.redis)
+    for disk in facts.disks:
+        if disk.room(facts.disk_bounds) >= Room.LOW:
+            yield Fault(
+                Word.DISK_LOW,
+                f"{disk.in_words()} on {facts.host}: nothing starts there, and the run that grows is stopped",
+                "remove what is not needed there; PIDISPATCH_DISK_ADMIT says how much must be free",
+            )
     rows = facts.rows
     if facts.gateway_ready is False and (rows is None or _has_workers(rows, facts.host)):
         yield Fault(

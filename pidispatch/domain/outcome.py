@@ -11,6 +11,7 @@ SUPERSEDED = "superseded"  # a newer request for the same took its place
 OPERATOR_STOP = "operator-stop"
 WORKER_SILENT = "worker-silent"  # how such an attempt's row says why it ended
 NO_GO = 97  # the runner's exit code when the gateway gave no go
+OVERDUE = 98  # the exit code of a box that its own init ended, long after its deadline
 MAX_ATTEMPTS = 2  # attempts that got their go
 MAX_SILENT = 3  # workers that a run may take with it
 MAX_STARTS = (
@@ -87,9 +88,10 @@ class Again:
 Verdict = End | Again
 
 POISONED = End(Outcome.FAILED, "poisoned", WORKER_SILENT)
-_SIGNALS = {
+_BY_CODE = {
     137: End(Outcome.FAILED, "killed", "sigkill"),
     143: End(Outcome.FAILED, "killed", "sigterm"),
+    OVERDUE: End(Outcome.FAILED, "infra", "deadline"),
 }
 _WORTH_A_START = (None, NO_GO, 137, 143)
 _WORD = re.compile(r"[a-z][a-z0-9-]{0,63}")
@@ -160,7 +162,7 @@ def _exited(evidence: Evidence) -> Verdict:
         case 137 if evidence.oom_killed:
             return End(Outcome.FAILED, "oom-killed")
         case code:
-            return _SIGNALS.get(code, End(Outcome.FAILED, "unknown-exit-code"))
+            return _BY_CODE.get(code, End(Outcome.FAILED, "unknown-exit-code"))
 
 
 def _policy_stop(detail: str | None) -> End:

@@ -41,7 +41,7 @@ class BoxSpec:
     """Everything about one container that is decided before it exists.
 
     `memory` is bytes, `cpus` a count, `stop_timeout` seconds between SIGTERM and SIGKILL, `tmpfs` maps a
-    path to Docker's mount options.
+    path to Docker's mount options. No file that it writes gets longer than `file_bytes`.
     """
 
     name: str
@@ -57,6 +57,13 @@ class BoxSpec:
     cpus: float = 2.0
     working_dir: str = WORKSPACE_DIR
     stop_timeout: int = 10
+    file_bytes: int | None = None
+
+    @property
+    def ulimits(self) -> dict[str, int]:
+        """Limits that the kernel keeps on each process: how long a file may get, and no dumps of memory beside it."""
+        sizes = {} if self.file_bytes is None else {"fsize": self.file_bytes}
+        return {"core": 0, **sizes}
 
     @property
     def shm_size(self) -> int:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import structlog
 
+from pidispatch.domain.disks import DISK_LOW
 from pidispatch.domain.laps import Laps
 from pidispatch.domain.outcome import Again, End
 from pidispatch.domain.run import BoxEnd, Claim, Job, Outcome
@@ -31,6 +32,7 @@ from pidispatch.domain.sandbox import (
 from pidispatch.domain.session import Staged
 from pidispatch.errors import (
     BoxFault,
+    DiskFull,
     FolderRefused,
     ImageMissing,
     NameTaken,
@@ -59,18 +61,22 @@ log = structlog.get_logger(__name__)
 
 TRY_AGAIN = 3  # seconds until a part that did not answer is asked again, and as many more each time
 LONGEST_PAUSE = 60
+FULL_PAUSE = 10  # then the gate looks whether there is room, which is no attempt
 MOST_TRIES = 30  # then a person is told: a run that is tried for ever holds up those behind it
 
 
 @dataclass(frozen=True, slots=True)
 class BoxLimits:
-    """What one box may use: bytes, CPUs, seconds from its go; how deep its chain may go, and its requests for more."""
+    """What one box may use: bytes, CPUs, seconds from its go; how deep its chain may go, its requests for more, and bytes of
+    one file.
+    """
 
     memory: int
     cpus: float
     timeout: int
     chain_depth: int = 0
     chain_requests: int = 0
+    file_bytes: int | None = None
 
 
 class Launcher:
@@ -152,6 +158,9 @@ class Launcher:
             log.warning("folder_refused", run=claim.public_id, reason=error.reason, problem=str(error))
             why = error.why if isinstance(error, SkillsRefused) else None
             self._give_up(claim, name, container, End(Outcome.POLICY, error.reason, why))
+        except DiskFull as error:
+            log.warning("cannot_start_now", run=claim.public_id, problem=str(error))
+            self._give_up(claim, name, container, _when_there_is_room(claim.attempt))
         except BoxFault as error:
             log.warning("never_started", run=claim.public_id, why=error.why, problem=str(error))
             self._give_up(claim, name, container, _verdict(error))
@@ -199,6 +208,7 @@ class Launcher:
             ),
             memory=self._limits.memory,
             cpus=self._limits.cpus,
+            file_bytes=self._limits.file_bytes,
         )
 
     def _environment(self, job: Job, name: str) -> dict[str, str]:
@@ -256,6 +266,13 @@ def _verdict(error: BoxFault) -> End:
     if isinstance(error, ImageMissing):
         return End(Outcome.POLICY, error.why)
     return End(Outcome.FAILED, "container-never-started", error.why)
+
+
+def _when_there_is_room(attempt: int) -> End | Again:
+    """It bought nothing, and room comes back: the run waits as one does that is not admitted for want of it."""
+    if attempt >= MOST_TRIES:
+        return End(Outcome.FAILED, "container-never-started", DiskFull.why)
+    return Again(DISK_LOW, FULL_PAUSE)
 
 
 def _later(error: Unavailable, attempt: int) -> End | Again:

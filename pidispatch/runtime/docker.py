@@ -4,9 +4,10 @@ from typing import Any
 
 import docker
 import docker.errors
-from docker.types import LogConfig
+from docker.types import LogConfig, Ulimit
 from docker.types import Mount as DockerMount
 
+from pidispatch.domain.capabilities import has_own_init
 from pidispatch.domain.sandbox import PIDS_LIMIT, BoxSpec, Mount
 from pidispatch.runtime.engine import translated
 from pidispatch.runtime.logs import ENGINE_ERROR, Tail, log_frames
@@ -35,11 +36,21 @@ class DockerBoxes(DockerWatch):
                 working_dir=spec.working_dir,
                 labels=dict(spec.labels),
                 stop_timeout=spec.stop_timeout,
-                host_config=_host_config(api, spec),
+                host_config=_host_config(api, spec, engine_init=not self._brings_its_init(spec)),
                 # Else docker-py puts the proxies of ~/.docker/config.json, password and all, into the box.
                 use_config_proxy=False,
             )
         return str(made["Id"])
+
+    def _brings_its_init(self, spec: BoxSpec) -> bool:
+        """Only by its own entrypoint, and by the image's word; everything else gets the engine's init."""
+        if spec.entrypoint is not None:
+            return False
+        try:
+            found: dict[str, Any] = self._engine.api.inspect_image(spec.image)  # type: ignore[no-untyped-call]
+        except docker.errors.NotFound:
+            return False  # creating it says so
+        return has_own_init((found.get("Config") or {}).get("Labels") or {})
 
     def start(self, container_id: str) -> None:
         with translated(f"start {container_id[:12]}"):
@@ -95,13 +106,14 @@ class DockerBoxes(DockerWatch):
         return kept
 
 
-def _host_config(api: docker.APIClient, spec: BoxSpec) -> dict[str, Any]:
+def _host_config(api: docker.APIClient, spec: BoxSpec, *, engine_init: bool) -> dict[str, Any]:
     config: dict[str, Any] = api.create_host_config(
-        init=True,
+        init=engine_init,
         cap_drop=["ALL"],
         # Nothing about seccomp here: the engine's own filter stays on.
         security_opt=["no-new-privileges"],
         pids_limit=PIDS_LIMIT,
+        ulimits=[Ulimit(name=name, soft=most, hard=most) for name, most in spec.ulimits.items()],
         mem_limit=spec.memory,
         memswap_limit=spec.memory,
         nano_cpus=round(spec.cpus * 1_000_000_000),

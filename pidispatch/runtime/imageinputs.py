@@ -5,12 +5,13 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from pidispatch.domain.capabilities import OWN_INIT
 from pidispatch.errors import PidispatchError
 
 PI_PACKAGE = "@earendil-works/pi-coding-agent"
 # What the image itself keeps to. Not here: `costCap` and `modelPolicy`, which the gateway keeps whatever the image does, and
 # `commands`, of which pi registers none here. `replicas`: its rules let an agent push the branch that its prompt names.
-CAPABILITIES = ("report", "excludeTools", "anyUid", "replicas")
+CAPABILITIES = ("report", "excludeTools", "anyUid", "replicas", OWN_INIT)
 
 LABEL_PI = "dev.pi-dispatch.pi-version"
 LABEL_CAPABILITIES = "dev.pi-dispatch.capabilities"

@@ -5,12 +5,22 @@ import os
 import re
 import stat
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+import structlog
+
+from pidispatch.domain.sandbox import MIB
 from pidispatch.errors import BoxFault, ConfigurationRefused, DiskFull
 from pidispatch.ports import JobPaths
 from pidispatch.runtime.erase import erase
+from pidispatch.runtime.sizedfiles import SeenByEngine, mount_sized, unmount
+from pidispatch.runtime.usage import bytes_below
 
+log = structlog.get_logger(__name__)
+
+SIZED = "sized"
+MOST_NAMES = 16_384  # files and directories of one box's outbox and session
 SESSION = "current.jsonl"  # an empty one is a fresh session
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 _PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,127}")
@@ -23,15 +33,26 @@ class JobFilesFault(BoxFault):
     why = "job-files-failed"
 
 
+@dataclass(frozen=True, slots=True)
+class Sizing:
+    """How many bytes a box may leave in its outbox and session together, and whether the engine sees a mount made here."""
+
+    size: int = 256 * MIB
+    seen: SeenByEngine | None = None
+
+
 class JobFiles:
     """One directory for each box below `root`, which only the worker's user may enter.
 
-    `<root>/<box name>/job` (0755, files 0444, the worker's); `…/outbox` and `…/session` (0700, the job's), the latter with
-    one file, `current.jsonl`.
+    `<root>/<box name>/job` (0755, files 0444, the worker's), which the box only reads; `outbox` and `session` (0700, the
+    job's), the latter with one file, `current.jsonl`. Root mounts a tmpfs at `<box name>/sized` and makes these two in it:
+    the kernel bounds them, and they last until `remove`, whoever dies before. After a reboot they are missing, which is
+    not the same as empty. Elsewhere they lie beside `job`, and `overfull` tells.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, sizing: Sizing | None = None) -> None:
         self._root = root
+        self._sizing = sizing or Sizing()
 
     def prepare(
         self, name: str, files: Mapping[str, bytes], *, uid: int, gid: int, session: bytes = b""
@@ -45,7 +66,8 @@ class JobFiles:
         try:
             self.remove(name)
             base.mkdir(0o700)
-            job, outbox, kept = base / "job", base / "outbox", base / "session"
+            job, own_root = base / "job", self._sized(base)
+            outbox, kept = own_root / "outbox", own_root / "session"
             _directory(job, 0o755)
             for path, content in sorted(files.items()):
                 _write(job, path, content)
@@ -60,13 +82,49 @@ class JobFiles:
             raise kind(f"cannot lay out the files of {name}: {error}") from error
         return JobPaths(job=str(job), outbox=str(outbox), session=str(kept))
 
+    def _sized(self, base: Path) -> Path:
+        """Where outbox and session go: into a mount of their own, where one can be made and the engine sees it."""
+        if self._sizing.seen is None or os.geteuid() != 0:
+            return base
+        place = base / SIZED
+        place.mkdir(0o700)
+        try:
+            mount_sized(place, size=self._sizing.size, entries=MOST_NAMES)
+        except PermissionError as error:  # root of a container
+            log.info("box_files_not_sized", problem=str(error))
+            place.rmdir()
+            return base
+        inside = place / "outbox"
+        inside.mkdir()
+        if not self._sizing.seen(str(inside)):
+            unmount(place)
+            place.rmdir()
+            return base
+        inside.rmdir()
+        return place
+
     def outbox(self, name: str) -> str:
         """The outbox of box `name` on the host."""
-        return str(self._root / _plain(name) / "outbox")
+        return str(self._own(name) / "outbox")
 
     def session(self, name: str) -> str:
         """The session directory of box `name` on the host."""
-        return str(self._root / _plain(name) / "session")
+        return str(self._own(name) / "session")
+
+    def _own(self, name: str) -> Path:
+        base = self._root / _plain(name)
+        return base / SIZED if (base / SIZED).is_dir() else base
+
+    def overfull(self, name: str) -> bool:
+        """Whether a box left more in its outbox and session than it may, where the kernel keeps no bound.
+
+        What cannot be measured, or has too many names, counts as too much.
+        """
+        own = self._own(name)
+        if own.name == SIZED or not own.is_dir():
+            return False
+        sizes = [bytes_below(own / part, most_names=MOST_NAMES) for part in ("outbox", "session")]
+        return any(size is None for size in sizes) or sum(filter(None, sizes)) > self._sizing.size
 
     def remove(self, name: str) -> None:
         """Remove a box's files, whatever the job made of its outbox; nothing outside is touched. Idempotent.
@@ -74,6 +132,7 @@ class JobFiles:
         Raises JobFilesFault. Only after the container is gone.
         """
         try:
+            unmount(self._root / _plain(name) / SIZED)
             erase(self._root, _plain(name))
         except FileNotFoundError:
             return

@@ -28,9 +28,12 @@ class DockerWatch:
                 return None
 
     def ours(self, installation: str) -> Sequence[BoxState]:
-        label = f"{LABEL_INSTALLATION}={installation}"
+        return self.with_label(LABEL_INSTALLATION, installation)
+
+    def with_label(self, label: str, value: str) -> Sequence[BoxState]:
+        """Every container with this label, in any state, whoever made it. Raises EngineUnavailable."""
         with translated("list our containers"):
-            listed = self._engine.api.containers(all=True, filters={"label": label})
+            listed = self._engine.api.containers(all=True, filters={"label": f"{label}={value}"})
         # The list has neither exit codes nor times; what went away in between is left out.
         seen = (self.inspect(str(entry["Id"])) for entry in listed)
         return [state for state in seen if state is not None]
@@ -90,7 +93,17 @@ def box_state(facts: dict[str, Any]) -> BoxState:
         started_at=started,
         finished_at=finished,
         labels=dict((facts.get("Config") or {}).get("Labels") or {}),
+        writes=_sources(facts, writable=True),
+        reads=_sources(facts, writable=False),
     )
+
+
+def _sources(facts: dict[str, Any], *, writable: bool) -> dict[str, str]:
+    return {
+        str(mount.get("Destination")): str(mount["Source"])
+        for mount in facts.get("Mounts") or ()
+        if mount.get("Type") == "bind" and mount.get("Source") and bool(mount.get("RW", True)) is writable
+    }
 
 
 def engine_time(text: object) -> datetime | None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from pidispatch.errors import ConfigurationRefused
 from pidispatch.services.account import Account, require_reach
+from pidispatch.services.ballast import Ballast
 from pidispatch.services.faults import AlreadyRunning
 from pidispatch.services.leftover import pid_in
 from pidispatch.services.postgres import SOCKET_NAME as POSTGRES_SOCKET
@@ -63,6 +64,10 @@ class Home:
     @property
     def state_file(self) -> Path:
         return self.root / "services.json"
+
+    @property
+    def ballast(self) -> Ballast:
+        return Ballast(self.root / "ballast")
 
     def prepare(self, account: Account | None = None) -> None:
         """Make the directories; one that already holds something keeps its mode.

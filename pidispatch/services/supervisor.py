@@ -15,6 +15,7 @@ from pidispatch.services.echo import Echo
 from pidispatch.services.program import Program
 
 _TICK_SECONDS = 0.25
+_CHORE_SECONDS = 10.0
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -134,10 +135,14 @@ class Tree:
         self.adopt(program)
         return program
 
-    def run(self) -> Asked | Died:
-        """Watch until asked to end, or until a child that is not restarted dies."""
+    def run(self, chore: Callable[[], object] = lambda: None) -> Asked | Died:
+        """Watch until asked to end, or until a child that is not restarted dies; do the chore every ten seconds."""
         self._phase = "watching"
+        due = time.monotonic()
         while self._asked is None:
+            if time.monotonic() >= due:
+                chore()
+                due = time.monotonic() + _CHORE_SECONDS
             self._show()
             died = self._look_after_all()
             if died is not None:

@@ -13,6 +13,7 @@ from pidispatch.domain.health import Word
 from tests.cli.lives import begin, call, end
 from tests.store.builders import a_host, a_run
 from tests.support.breaking import open_one
+from tests.support.disks import small_disk
 from tests.support.wallclock import utc
 
 
@@ -109,6 +110,18 @@ def test_a_redis_that_forgets_is_red(monitor, services):
         services.valkey.ask("CONFIG SET maxmemory-policy noeviction")
 
 
+def test_a_disk_that_is_nearly_full_is_red_and_measured_without_a_database(monitor, tmp_path):
+    with small_disk(tmp_path) as disk:
+        disk.fill()
+        one = monitor("postgresql+psycopg://nobody@/none?host=/nonexistent")
+
+        answer, metrics = one.healthz(), read(one.metrics())
+
+    assert "disk-low" in faults(answer)
+    assert metrics["pidispatch_disk_free_bytes"][("host", "h1"), ("place", "the home")] == 0
+    assert metrics["pidispatch_disk_size_bytes"][("host", "h1"), ("place", "the home")] == 256 * 1024
+
+
 def test_the_database_coming_back_is_well_again(monitor, database_url, services):
     one = monitor()
     assert one.look().health.ok
@@ -145,6 +158,7 @@ def test_a_metric_for_everything_that_counts(monitor, database):
     assert found["pidispatch_window_cap_runs"] == {(("period", "day"), ("scope", "*")): 25}
     assert found["pidispatch_window_cap_dollars"] == {(("period", "day"), ("scope", "*")): 7.5}
     assert found["pidispatch_window_used_tokens"] == {}
+    assert found["pidispatch_disk_free_bytes"][("host", "h1"), ("place", "the home")] > 0
     assert {label[0][1] for label in found["pidispatch_health_red"]} == set(Word)
     assert found["pidispatch_health_red"][("fault", "gateway-silent"),] == 1
 

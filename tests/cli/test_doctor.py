@@ -32,6 +32,8 @@ ENVIRONMENT = [
     "triggers",
     "prices",
     "egress",
+    "disks",
+    "ballast",
     "redis",
     "engine",
     "image",
@@ -51,7 +53,7 @@ IMAGE = {
     "Config": {
         "Labels": {
             "dev.pi-dispatch.pi-version": "1.6.0",
-            "dev.pi-dispatch.capabilities": "report,excludeTools,anyUid,replicas",
+            "dev.pi-dispatch.capabilities": "report,excludeTools,anyUid,replicas,ownInit",
         }
     },
 }
@@ -169,7 +171,7 @@ def test_a_person_sees_a_line_for_each_check_and_the_way_out(doctor, database):
     assert "ok       engine: answers as ENGINE-ENGIN\n" in said.out
     assert "FAILED   windows: runs of *, day from 2" in said.out
     assert "used is 7, its reservations are 1\n         keep the database as it is" in said.out
-    assert said.out.splitlines()[-1].startswith("31 checks: 2 failed")
+    assert said.out.splitlines()[-1].startswith("33 checks: 2 failed")
 
 
 def test_rows_and_containers_that_do_not_match_are_named(doctor, database, around):

@@ -190,3 +190,16 @@ def test_the_widest_hold_is_told_first(run, around, word, numbers):
     found = waits_for(Waiter(**{"state": "queued", "place": 4} | run), Surroundings(**IDLE | around))
 
     assert (found.word, dict(found.numbers), found.place) == (word, numbers, 4)
+
+
+def test_a_disk_that_is_nearly_full_is_told_of_only_where_it_stopped_a_run():
+    gates = {**parts("image", "models", "provider", "folder"), "disk": "0.5 of 9.0 GiB are free"}
+
+    lines = gate_lines({"gates": gates, "answer": answer("deferred", cause="disk-low")})
+
+    assert [line.gate for line in lines if line.verdict is Verdict.STOPPED] == ["disk"]
+    (stopped,) = [line for line in lines if line.gate == "disk"]
+    assert (stopped.saw, stopped.why) == ("0.5 of 9.0 GiB are free", "disk-low")
+    assert lines[lines.index(stopped) - 1].gate == "folder"
+    assert all(line.verdict is Verdict.NOT_REACHED for line in lines[lines.index(stopped) + 1 :])
+    assert "disk" not in [line.gate for line in gate_lines(INSIDE | {"answer": answer("admitted")})]

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from pidispatch.domain.disks import GIB, FileSystem
 from pidispatch.domain.health import (
     Facts,
     HostFacts,
@@ -150,7 +151,13 @@ def test_every_fault_says_a_way_out():
         [Unattended("d", "h1")],
     )
     facts = Facts(
-        "h1", "down", "old", RedisFacts(policy="x", append_only=False), gateway_ready=False, rows=rows
+        "h1",
+        "down",
+        "old",
+        RedisFacts(policy="x", append_only=False),
+        gateway_ready=False,
+        rows=rows,
+        disks=[FileSystem(1, ("the home",), "/", size=100 * GIB, free=GIB)],
     )
     silent = Facts("h1", redis=RedisFacts(problem="gone"))
     red = [*judge(facts).red, *judge(silent).red, *unanswered(5).red]

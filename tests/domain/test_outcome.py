@@ -50,6 +50,11 @@ SILENT = replace(
             End(Outcome.COMPLETED, "completed", result=Result.DONE_UNVERIFIED),
         ),
         ({"exit_code": 143}, End(Outcome.FAILED, "killed", "sigterm")),
+        ({"exit_code": 98}, End(Outcome.FAILED, "infra", "deadline")),
+        (
+            {"stop_reason": "disk-low", "exit_code": 137},
+            End(Outcome.POLICY, "worker-abort", "disk-low"),
+        ),
         ({"box_known": False, "exit_code": None}, End(Outcome.FAILED, "lost")),
         ({"stop_reason": "operator-cancel"}, End(Outcome.POLICY, "operator-cancel")),
         ({"stop_reason": "deadline", "exit_code": 143}, End(Outcome.POLICY, "worker-abort", "deadline")),

@@ -17,6 +17,7 @@ QUICK = (
     "postgres x door-open",
     "postgres x ended-not-cleaned",
 )
+QUICK_DISKS = ("disk-data x finishing", "disk-home x finishing", "disk-folder x first-call-in-flight")
 # One house serves a lane, so lanes may run beside each other.
 LANES = {
     "kill": ("worker", "master", "gateway", "redis", "redis-wiped", "postgres"),
@@ -25,6 +26,8 @@ LANES = {
     "stop-worker": ("stop-worker",),
     "stop-gateway": ("stop-gateway",),
     "clock": ("clock-forward", "clock-back"),
+    "disk": ("disk-data", "disk-home", "disk-folder"),
+    "disk-engine": ("disk-engine",),
 }
 
 
@@ -64,7 +67,7 @@ def read_matrix(file: Path = FILE) -> Matrix:
         for victim in rule["victims"]
         for step in rule["steps"]
     }
-    unknown = (set(excluded) | set(said.get("endings", {})) | set(QUICK)) - set(names)
+    unknown = (set(excluded) | set(said.get("endings", {})) | set(QUICK) | set(QUICK_DISKS)) - set(names)
     if unknown:
         raise ValueError(f"no such cells: {sorted(unknown)}")
     declared = [

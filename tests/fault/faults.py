@@ -6,23 +6,30 @@ import time
 from collections.abc import Callable
 
 from tests.fault.house import House, kill
+from tests.support.disks import fill_but
 
 STOPPED_SECONDS = 40.0
+FULL_SECONDS = 6.0
 HOUR = 3600
 
 
 class Fault:
-    """`lasts` is how long (seconds) a stopped process stays stopped."""
+    """`lasts` is how long (seconds) a stopped process stays stopped; `suspends` the promise until it goes on."""
 
     def __init__(
-        self, strike: Callable[[House, int], None], *, lasts: float = 0.0, stops_gateway: bool = False
+        self,
+        strike: Callable[[House, int], None],
+        *,
+        lasts: float = 0.0,
+        suspends: bool = False,
+        victim: Callable[[House, int], int] = lambda house, pid: pid,
     ) -> None:
-        self._strike, self.lasts, self.stops_gateway = strike, lasts, stops_gateway
+        self._strike, self.lasts, self.suspends, self._victim = strike, lasts, suspends, victim
         self.is_over = lasts == 0
 
     def strike(self, house: House, pid: int) -> None:
         """`pid` is the worker process that has the run in hand, or any of them."""
-        self._stopped = house.gateway.pid if self.stops_gateway else pid
+        self._stopped = self._victim(house, pid)
         self._ends = time.monotonic() + self.lasts
         self._strike(house, pid)
 
@@ -34,6 +41,21 @@ class Fault:
     def end(self) -> None:
         self.is_over = True
         kill(self._stopped, signal.SIGCONT)
+
+
+class FullDisk(Fault):
+    """One of the house's small disks is full to the last byte, until somebody makes room."""
+
+    def __init__(self, disk: str) -> None:
+        super().__init__(self._fill, lasts=FULL_SECONDS, suspends=True)
+        self._disk = disk
+
+    def _fill(self, house: House, pid: int) -> None:
+        self._filler = fill_but(house.disks[self._disk], 0)
+
+    def end(self) -> None:
+        self.is_over = True
+        self._filler.unlink(missing_ok=True)
 
 
 def _kill_redis(house: House, pid: int) -> None:
@@ -58,8 +80,15 @@ FAULTS: dict[str, Callable[[], Fault]] = {
     "dockerd-live": lambda: Fault(lambda house, pid: house.engine.kill()),
     "stop-worker": lambda: Fault(lambda house, pid: kill(pid, signal.SIGSTOP), lasts=STOPPED_SECONDS),
     "stop-gateway": lambda: Fault(
-        lambda house, pid: kill(house.gateway.pid, signal.SIGSTOP), lasts=STOPPED_SECONDS, stops_gateway=True
+        lambda house, pid: kill(house.gateway.pid, signal.SIGSTOP),
+        lasts=STOPPED_SECONDS,
+        suspends=True,
+        victim=lambda house, pid: house.gateway.pid,
     ),
     "clock-forward": lambda: Fault(lambda house, pid: house.clock.jump(HOUR)),
     "clock-back": lambda: Fault(lambda house, pid: house.clock.jump(-HOUR)),
+    "disk-data": lambda: FullDisk("data"),
+    "disk-home": lambda: FullDisk("home"),
+    "disk-folder": lambda: FullDisk("repos"),
+    "disk-engine": lambda: FullDisk("engine"),
 }

@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from pidispatch.errors import DatabaseUnavailable
 from pidispatch.gateway.client import ControlDoors
 from pidispatch.gateway.control import NAME as CONTROL
 from pidispatch.services.account import server_account
+from pidispatch.services.faults import ServiceFailed
 from pidispatch.services.postgres import EmbeddedPostgres
 from pidispatch.services.program import Program
 from pidispatch.services.valkey import EmbeddedValkey
@@ -32,6 +33,7 @@ from tests.fault.clock import Clock
 from tests.fault.engine import Engine
 from tests.fault.failpoints import VARIABLE as FAILPOINTS
 from tests.fault.pace import Pace
+from tests.support.disks import ext4_disk
 from tests.support.patience import LONGER
 from tests.support.submitting import submit as submit_run
 
@@ -44,7 +46,8 @@ class House:
     """Postgres, Valkey, a gateway, a worker of two processes, and a scripted provider in this process.
 
     `tick` is the supervisor: it starts again what died a second ago. Only the main thread may use a house.
-    `actors` is the module that the worker loads, `settings` are more variables for it and the gateway.
+    `actors` is the module that the worker loads, `settings` are more variables for it and the gateway. `disks` are the file
+    systems that a fault may fill, by name.
     """
 
     def __init__(
@@ -56,7 +59,9 @@ class House:
         *,
         actors: str = "tests.fault.actors",
         settings: Mapping[str, str] | None = None,
+        disks: Mapping[str, Path] | None = None,
     ) -> None:
+        self.disks = disks or {}
         self.root, self.engine, self.clock, self.provider = root, engine, clock, provider
         self._actors, self._settings = actors, settings or {}
         self._asked: list[str] = []
@@ -67,10 +72,11 @@ class House:
         self.failpoints.mkdir()
         account = server_account()
         programs = clock.programs()
-        self.postgres = EmbeddedPostgres(root / "postgres", root / "p", account, programs)
-        self.valkey = EmbeddedValkey(root / "valkey", root / "v", account)
+        self.postgres = EmbeddedPostgres(root / "data" / "postgres", root / "p", account, programs)
+        self.valkey = EmbeddedValkey(root / "data" / "valkey", root / "v", account)
         self.home = root / "home"
         self._due: dict[str, float] = {}
+        self._not_started: set[str] = set()
         self._programs: dict[str, Program] = {}
 
     def start(self) -> None:
@@ -78,7 +84,7 @@ class House:
         self.postgres.start()
         self.database = Database(self.postgres.url(), pool_size=2, application="fault harness")
         schema.upgrade(self.database)
-        self.home.mkdir()
+        self.home.mkdir(exist_ok=True)
         environment = self._environment()
         doors = ControlDoors(self.home / "run" / CONTROL)
         self.gateway = Program(
@@ -145,9 +151,14 @@ class House:
         """Start again whatever died at least a second ago; called often."""
         now = time.monotonic()
         for name, part in (("postgres", self.postgres), ("valkey", self.valkey), ("dockerd", self.engine)):
-            if part.poll() is not None and now >= self._due.setdefault(name, now + RESTART_SECONDS):
+            down = part.poll() is not None or name in self._not_started
+            if down and now >= self._due.setdefault(name, now + RESTART_SECONDS):
                 del self._due[name]
-                part.start()
+                self._not_started.discard(name)
+                try:
+                    part.start()
+                except ServiceFailed:  # as on a full disk: a supervisor tries again
+                    self._not_started.add(name)
         for name, program in self._programs.items():
             if program.poll() is None:
                 continue
@@ -260,18 +271,36 @@ class House:
         self.pace.let_go()
 
 
+SMALL_DISKS = {"data": 1 << 30, "home": 1 << 29, "repos": 1 << 29}
+
+
 @contextmanager
-def a_house(engine: Engine, clock: Clock, **options: Any) -> Iterator[House]:
-    """A house for the length of the block, with a short path that other users may walk through."""
+def a_house(
+    engine: Engine,
+    clock: Clock,
+    *,
+    disks: Mapping[str, Path] | None = None,
+    small: bool = False,
+    **options: Any,
+) -> Iterator[House]:
+    """A house for the length of the block, with a short path that other users may walk through.
+
+    With `small` the servers' data, the home and the folders of runs have a file system each.
+    """
     root = Path(tempfile.mkdtemp(prefix="pdf-", dir="/tmp"))
     root.chmod(0o711)
-    with ScriptedProvider() as provider:
-        house = House(root, engine, clock, provider, **options)
+    with ScriptedProvider() as provider, ExitStack() as stack:
+        mine = dict(disks or {})
+        for name, size in SMALL_DISKS.items() if small else ():
+            mine[name] = stack.enter_context(ext4_disk(root / name, size=size))
+            mine[name].chmod(0o711)
+        house = House(root, engine, clock, provider, disks=mine, **options)
         try:
             house.start()
             yield house
         finally:
             house.stop()
+            stack.close()
             if os.environ.get("PIDISPATCH_FAULT_KEEP") is None:
                 shutil.rmtree(root, ignore_errors=True)
 

@@ -81,7 +81,7 @@ def _watch(house: House, run_id: int, fault: Fault, step: str) -> float | None:
         if not released and time.monotonic() > struck + 0.3:
             house.let_go(step)
             released = True
-        if not house.answering() or (fault.stops_gateway and not fault.is_over):
+        if not house.answering() or (fault.suspends and not fault.is_over):
             counted = time.monotonic()
         elif _is_over(house, run_id):
             seconds = time.monotonic() - counted

@@ -17,7 +17,9 @@ from tests.fault.engine import Engine, PrivateEngine
 from tests.fault.house import ROOT, House, a_house
 from tests.fault.play import Result, play
 from tests.fault.tell import document, last_line
+from tests.support.disks import ext4_disk
 
+GIB = 1024**3
 AT_ONCE = 2  # lanes beside each other
 
 
@@ -77,6 +79,7 @@ def run_lane(lane: str, cells: Sequence[Cell]) -> int:
 def house_for(lane: str) -> Iterator[House]:
     with ExitStack() as stack:
         clock, engine = Clock(), Engine()
+        disks: dict[str, Path] = {}
         if lane == "clock":
             folder = Path(stack.enter_context(TemporaryDirectory(prefix="pdc-", dir="/tmp")))
             folder.chmod(0o755)
@@ -88,7 +91,14 @@ def house_for(lane: str) -> Iterator[House]:
             stack.callback(engine.stop)
             engine.start()
             engine.load()
-        yield stack.enter_context(a_house(engine, clock))
+        if lane == "disk-engine":
+            folder = Path(stack.enter_context(TemporaryDirectory(prefix="pdk-", dir="/tmp")))
+            disks["engine"] = stack.enter_context(ext4_disk(folder / "data", size=2 * GIB))
+            engine = PrivateEngine(folder, live_restore=False)
+            stack.callback(engine.stop)
+            engine.start()
+            engine.load()
+        yield stack.enter_context(a_house(engine, clock, disks=disks, small=lane == "disk"))
 
 
 def _beside_each_other(cells: Sequence[Cell]) -> Iterator[Result]:

@@ -1,5 +1,7 @@
 """The fault matrix lists every cell, and its quick part is run with the tests."""
 
+import json
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -7,7 +9,7 @@ from collections import Counter
 import pytest
 
 from pidispatch.runtime.engine import Engine
-from tests.fault.cells import LANES, QUICK, read_matrix
+from tests.fault.cells import LANES, QUICK, QUICK_DISKS, read_matrix
 from tests.fault.house import ROOT
 from tests.support.boxes import image_or_skip
 
@@ -45,3 +47,23 @@ def test_the_quick_cells_of_the_matrix_end_in_one_record_each():
     assert done.stdout.splitlines()[-1].startswith(
         f"fault matrix: {len(QUICK)} declared, {len(QUICK)} run, 0 failed"
     )
+
+
+@pytest.mark.docker
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes small disks")
+@pytest.mark.xdist_group("fault")
+@pytest.mark.timeout(420)
+def test_full_disks_end_in_one_record_each():
+    image_or_skip(Engine())
+
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.fault.run", "--lane", "disk", "--cells", *QUICK_DISKS],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    results = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [result["cell"] for result in results] == list(QUICK_DISKS), done.stderr
+    assert [result["problems"] for result in results] == [[]] * len(QUICK_DISKS)

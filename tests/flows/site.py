@@ -208,6 +208,7 @@ class Site:
         self.tickets, self.ledger = PostgresTickets(database, timeout=60), PostgresCallLedger(database)
         self.refused_folders: dict[bytes, str] = {}
         self.skills = FakeSkills()
+        self.full: str | None = None  # which file system lacks room, in words
         self.policy: Policy | Refused = Policy(
             provider="scripted",
             model="happy",
@@ -238,6 +239,7 @@ class Site:
                 held_back=self.breakers.held_back,
                 check_skills=self.skills.check,
                 mark=mark_reader(self.triggers),
+                lacks_room=lambda _folder: self.full,
             ),
         )
         self.left = dict[str, bytes | NotKept]()

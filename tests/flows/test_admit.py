@@ -4,6 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from sqlalchemy import text
 
 from pidispatch.domain.rates import Rating
 from pidispatch.ports import ImageFacts, ProviderFacts
@@ -129,6 +130,25 @@ def test_a_window_that_is_closed_for_hours_is_looked_at_again_before(site):
 
     seconds = value(site.database, "SELECT extract(epoch FROM not_before - now()) FROM runs")
     assert 290 <= seconds <= 300
+
+
+def test_a_run_waits_while_a_disk_is_nearly_full_and_starts_when_there_is_room(site):
+    run_id = a_run(site.database)
+    site.full = "0.5 of 100.0 GiB are free where the home lies (/home)"
+
+    assert site.gate.admit() is None
+
+    waiting = row(
+        site.database, "SELECT state, cause, attempt, admission FROM runs WHERE id = :id", id=run_id
+    )
+    assert (waiting["state"], waiting["cause"], waiting["attempt"]) == ("deferred", "disk-low", 0)
+    assert waiting["admission"]["gates"]["disk"] == site.full
+    assert value(site.database, "SELECT count(*) FROM reservations") == 0
+    site.full = None
+    with site.database.transaction() as connection:
+        connection.execute(text("UPDATE runs SET not_before = NULL"))
+    assert site.gate.admit().run_id == run_id
+    assert_ledger_is_exact(site.database)
 
 
 def test_a_pause_that_is_over_holds_nobody_back(site):

@@ -168,7 +168,9 @@ def test_a_real_full_tablespace_leaves_one_correct_record(site, services, short_
         server.execute("DROP TABLESPACE small")
 
 
-def test_a_host_that_is_full_while_inputs_are_laid_out_ends_the_run_with_nothing_charged(database, tmp_path):
+def test_a_host_that_is_full_while_inputs_are_laid_out_makes_the_run_wait_with_nothing_charged(
+    database, tmp_path
+):
     with small_disk(tmp_path / "jobs") as disk:
         site = Site(database, files=JobFiles(disk.path))
         first = a_run(database)
@@ -176,20 +178,16 @@ def test_a_host_that_is_full_while_inputs_are_laid_out_ends_the_run_with_nothing
 
         site.launcher.start(site.gate.admit())
 
-        ended = row(database, "SELECT outcome, reason, why, attempt FROM runs WHERE id = :id", id=first)
-        assert ended == {
-            "outcome": "failed",
-            "reason": "container-never-started",
-            "why": "disk-full",
-            "attempt": 1,
-        }
+        waiting = row(database, "SELECT state, cause, attempt FROM runs WHERE id = :id", id=first)
+        assert waiting == {"state": "deferred", "cause": "disk-low", "attempt": 1}
         assert value(database, "SELECT used FROM spend_windows") == 0
         assert site.boxes.made == []
         assert not site.doors.directories
 
         disk.free()
         assert list(site.files.leftovers()) == []
-        second = a_run(database)
+        with database.transaction() as connection:
+            connection.execute(text("UPDATE runs SET not_before = NULL"))
         claim, _ = site.started()
-        assert claim.run_id == second
+        assert (claim.run_id, claim.attempt) == (first, 2)
         assert_ledger_is_exact(database)

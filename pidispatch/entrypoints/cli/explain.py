@@ -30,6 +30,7 @@ MOST_TOLD = 10  # who asked, on a screen
 _CAUSES = {
     "provider-busy": "its provider is busy (provider-busy)",
     "cap-held": "what is left of a cap is held by runs that have not ended (cap-held)",
+    "disk-low": "a disk is nearly full (disk-low): free some room, `pidispatch doctor` names it",
 }
 
 
