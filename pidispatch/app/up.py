@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from datetime import datetime
 
 from pidispatch import shipped
+from pidispatch.app.hostname import await_host_name
 from pidispatch.app.places import Addresses, addresses, environment, home_of
 from pidispatch.app.providerfile import forwarded_environment, key_variables, provider_entries
 from pidispatch.config import AT_SIGTERM, AtSigterm, Settings
@@ -140,6 +141,7 @@ def _start_ours(settings: Settings, everything: Mapping[str, str], tree: Tree, d
         stop_grace=40.0,
         cwd=settings.home,
     )
+    await_host_name(settings, database)
     began: datetime = database.now()
     tree.add(
         "worker",
@@ -176,6 +178,7 @@ def exec_worker(
     forwarded_environment(settings, environment())
     database = Database(addresses(settings).database, pool_size=1)
     schema.require(database)
+    await_host_name(settings, database)
     database.close()
     kept = without_keys(environment(), settings)
     if at_sigterm is not None:

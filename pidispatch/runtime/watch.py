@@ -27,6 +27,10 @@ class DockerWatch:
             except docker.errors.NotFound:
                 return None
 
+    def engine_id(self) -> str:
+        with translated("ask which engine this is"):
+            return str(self._engine.api.info()["ID"])
+
     def ours(self, installation: str) -> Sequence[BoxState]:
         label = f"{LABEL_INSTALLATION}={installation}"
         with translated("list our containers"):
