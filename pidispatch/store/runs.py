@@ -51,8 +51,9 @@ WHERE id = :id AND state IN ({OCCUPYING_SQL})
 # Since when it should stop: somebody's wish or its deadline, whichever came first. What had ended by itself is only
 # slow to be finished.
 STOP_ASKED_SQL = """
-coalesce(least(r.stop_requested_at, CASE WHEN r.stop_reason = 'deadline'
-                 OR (r.state IN ('running', 'stopping') AND r.deadline_at <= clock_timestamp()) THEN r.deadline_at END),
+coalesce(least(r.stop_requested_at,
+               CASE WHEN (r.stop_reason = 'deadline' OR r.state IN ('running', 'stopping'))
+                 AND r.deadline_at <= clock_timestamp() THEN r.deadline_at END),
          CASE r.state WHEN 'stopping' THEN r.state_since END)
 """
 OCCUPANTS = f"""
