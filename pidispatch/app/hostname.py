@@ -55,6 +55,15 @@ def await_host_name(settings: Settings, database: Database) -> None:
         identity = identity_of(settings, DockerImages(engine))
     finally:
         engine.close()
+    _await(settings, database, identity)
+
+
+def await_place(settings: Settings, database: Database) -> None:
+    """The same for a process that has no way to the engine. Raises as `await_host_name`."""
+    _await(settings, database, Identity(None, place_of(settings.run_dir)))
+
+
+def _await(settings: Settings, database: Database, identity: Identity) -> None:
     hosts = PostgresHosts(database, host=settings.worker_name)
     try:
         wait_for_silence(settings.worker_name, identity, lambda: hosts.contenders(identity))

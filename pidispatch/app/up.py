@@ -131,6 +131,7 @@ def build_image(settings: Settings, say: Say, *, base: Base = "auto") -> str:
 
 
 def _start_ours(settings: Settings, everything: Mapping[str, str], tree: Tree, database: Database) -> None:
+    await_host_name(settings, database)
     doors = ControlDoors(settings.run_dir / CONTROL)
     hosts = PostgresHosts(database, host=settings.worker_name)
     tree.add(
@@ -141,7 +142,6 @@ def _start_ours(settings: Settings, everything: Mapping[str, str], tree: Tree, d
         stop_grace=40.0,
         cwd=settings.home,
     )
-    await_host_name(settings, database)
     began: datetime = database.now()
     tree.add(
         "worker",
