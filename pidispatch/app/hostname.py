@@ -7,7 +7,7 @@ import structlog
 
 from pidispatch.config import Settings
 from pidispatch.domain.hostidentity import Contender, Identity
-from pidispatch.errors import ConfigurationRefused, EngineUnavailable
+from pidispatch.errors import BoxFault, ConfigurationRefused, EngineUnavailable
 from pidispatch.ports import Images
 from pidispatch.runtime.engine import Engine
 from pidispatch.runtime.image import DockerImages
@@ -39,7 +39,7 @@ def identity_of(settings: Settings, images: Images) -> Identity:
     """An engine that does not answer yet is told of later, by a heartbeat."""
     try:
         engine_id: str | None = images.engine_id()
-    except EngineUnavailable as error:
+    except (EngineUnavailable, BoxFault) as error:
         log.warning("engine_unreachable", problem=str(error))
         engine_id = None
     return Identity(engine_id, place_of(settings.run_dir))

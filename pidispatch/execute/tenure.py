@@ -7,7 +7,7 @@ import structlog
 
 from pidispatch.domain.hostidentity import Contender, Identity, shares_an_engine
 from pidispatch.domain.run import Occupant
-from pidispatch.errors import EngineUnavailable
+from pidispatch.errors import BoxFault, EngineUnavailable
 from pidispatch.ports import Hosts
 
 log = structlog.get_logger(__name__)
@@ -50,7 +50,7 @@ class Tenure:
         """The engine may have answered since, or been replaced; what it is called is asked once while it lives."""
         try:
             engine_id = self._engine_id()
-        except EngineUnavailable:
+        except (EngineUnavailable, BoxFault):
             return
         if engine_id != self._mine.engine_id:
             self._mine = Identity(engine_id, self._mine.place)
