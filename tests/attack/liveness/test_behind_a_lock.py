@@ -47,5 +47,8 @@ def test_workers_start_and_end_behind_an_admission_that_waits_for_a_lock(house):
 
     assert house.until(lambda: house.value("SELECT state FROM runs") == "ended", GENEROUS)
 
-    (attempt,) = house.rows("SELECT attempt, outcome, reason FROM run_attempts")
-    assert (attempt["attempt"], attempt["outcome"]) == (1, "completed")
+    # What a worker that has ended had asked for may be granted once the lock is gone: that is given back, and counts for
+    # nothing.
+    *given_back, last = house.rows("SELECT reason FROM run_attempts ORDER BY attempt")
+    assert {attempt["reason"] for attempt in given_back} <= {"worker-left"}
+    assert last["reason"] == "completed"
