@@ -28,6 +28,7 @@ from admission import new_database, server  # noqa: E402
 from sides.events import bare_loop, events, file_of  # noqa: E402
 from sqlalchemy import text  # noqa: E402
 
+from pidispatch.domain.hostidentity import Identity  # noqa: E402
 from pidispatch.domain.matching import match as match_event  # noqa: E402
 from pidispatch.domain.standing import standing_of  # noqa: E402
 from pidispatch.domain.triggers import Cron, Kind, Trigger, Triggers, Work  # noqa: E402
@@ -98,7 +99,7 @@ def database_of(postgres: EmbeddedPostgres, name: str) -> Iterator[tuple[str, Da
     try:
         schema.upgrade(database)
         PostgresHosts(database, host=HOST).register(
-            worker="w", pid=1, version="0", capacity=4, engine_id=None
+            worker="w", pid=1, version="0", capacity=4, identity=Identity(None, "benchmark")
         )
         yield url, database
     finally:

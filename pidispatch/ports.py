@@ -10,6 +10,7 @@ from pidispatch.domain.arrival import Arrival, Arrived, Delivery
 from pidispatch.domain.catchup import Slot
 from pidispatch.domain.chaintree import Harvest
 from pidispatch.domain.disks import FileSystem
+from pidispatch.domain.hostidentity import Contender, Identity
 from pidispatch.domain.limits import Cap
 from pidispatch.domain.oneshot import Spent
 from pidispatch.domain.outbox import Letter
@@ -450,11 +451,16 @@ class Endings(Protocol):
 class Hosts(Protocol):
     """The host and worker that this process is, as rows. Raises DatabaseUnavailable."""
 
-    def register(self, *, worker: str, pid: int, version: str, capacity: int, engine_id: str | None) -> str:
-        """Make both known; returns the installation: 8 hex digits for container labels."""
+    def register(
+        self, *, worker: str, pid: int, version: str, capacity: int, identity: Identity
+    ) -> str | Sequence[Contender]:
+        """Make both known; returns the installation: 8 hex digits for container labels.
 
-    def beat(self, worker: str) -> None:
-        """Say that both live."""
+        While other machines live under the name, nothing is written but the refusal, and they are returned.
+        """
+
+    def beat(self, worker: str, identity: Identity) -> Sequence[Contender]:
+        """Say that both live, and which engine this worker has by now; returns who else lives under the name."""
 
     def leave(self, worker: str) -> None:
         """The worker ends in good order."""
@@ -489,8 +495,13 @@ class Notes(Protocol):
         """How many workers of this host did not survive finishing this run."""
 
 
+@dataclass(frozen=True, slots=True)
+class NotNow:
+    """Somebody holds the run's row: nothing was changed, and it is asked again later, waiting for nobody."""
+
+
 class Losses(Protocol):
-    def lost_over(self, run_id: int, epoch: int) -> Again | End | None:
+    def lost_over(self, run_id: int, epoch: int) -> Again | End | NotNow | None:
         """Count a worker that ended while it looked at the waiting run, as an attempt of its own that cost nothing.
 
         Returns what became of the run; None, changing nothing, when it has moved on since: that counts elsewhere, or
@@ -564,6 +575,9 @@ WrittenBy = Callable[[str], int | None]
 
 class BoxWatch(Protocol):
     """Look at containers without touching them."""
+
+    def engine_id(self) -> str:
+        """Which engine answers now: asked, never remembered. Raises EngineUnavailable."""
 
     def inspect(self, container_id: str) -> BoxState | None:
         """None when the engine answers that there is no such container. Raises EngineUnavailable."""
@@ -660,7 +674,10 @@ class Doors(Protocol):
         """
 
     def remove(self, run_id: int) -> None:
-        """Remove the socket's directory; only after the container is proven gone. Idempotent."""
+        """Close the door and remove the socket's directory; only after the container is proven gone. Idempotent.
+
+        Leaves alone what an attempt that holds a slot by now has opened.
+        """
 
 
 Redact = Callable[[bytes], bytes]

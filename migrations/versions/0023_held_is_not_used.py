@@ -1,7 +1,7 @@
 """A run waits for what others only hold of a cap, and a completed one says where it may have fallen short.
 
 Revision ID: 0023
-Revises: 0014
+Revises: 0022
 """
 
 import sqlalchemy as sa
@@ -9,7 +9,7 @@ from alembic import op
 from sqlalchemy.dialects.postgresql import ARRAY
 
 revision = "0023"
-down_revision = "0014"
+down_revision = "0022"
 branch_labels = None
 depends_on = None
 

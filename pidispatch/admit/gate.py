@@ -1,6 +1,7 @@
 """Look at the next due run, have it checked, then ask for the one transaction."""
 
 import time
+from collections.abc import Callable
 from datetime import timedelta
 
 import structlog
@@ -31,19 +32,29 @@ ASK_AGAIN = timedelta(seconds=10)  # when a part that did not answer is asked ag
 
 
 class AdmissionGate:
-    """Implements `ports.Gate`."""
+    """Implements `ports.Gate`. `may_admit`: whether this machine stands for its host's name."""
 
     def __init__(
-        self, *, admissions: Admissions, policies: Policies, images: Images, notes: Notes, checks: Checks
+        self,
+        *,
+        admissions: Admissions,
+        policies: Policies,
+        images: Images,
+        notes: Notes,
+        checks: Checks,
+        may_admit: Callable[[], bool],
     ) -> None:
         self._admissions = admissions
         self._policies = policies
         self._images = images
         self._notes = notes
         self._checks = checks
+        self._may_admit = may_admit
         self._synced: tuple[dict[str, int], int] | None = None
 
     def admit(self) -> Claim | None:
+        if not self._may_admit():
+            return None
         laps = Laps(time.monotonic)
         passed: list[int] = []
         for _ in range(LOOKS):

@@ -7,6 +7,7 @@ from functools import partial
 import structlog
 
 from pidispatch.app.breakers import breaker_rules
+from pidispatch.app.hostname import identity_of
 from pidispatch.app.places import Addresses, environment
 from pidispatch.app.policy import FilePolicies
 from pidispatch.app.providerfile import forwarded_environment
@@ -14,9 +15,11 @@ from pidispatch.app.rooms import box_files_of
 from pidispatch.app.secrets import known_secrets
 from pidispatch.app.standing import standing_triggers
 from pidispatch.config import Settings
+from pidispatch.domain.hostidentity import Identity
 from pidispatch.domain.redaction import Redactor
-from pidispatch.errors import EngineUnavailable
+from pidispatch.execute.finding import BoxFinder
 from pidispatch.execute.hands import Hands
+from pidispatch.execute.tenure import Tenure
 from pidispatch.gateway.client import ControlDoors
 from pidispatch.gateway.control import NAME as CONTROL
 from pidispatch.runtime.docker import DockerBoxes
@@ -60,7 +63,7 @@ class Adapters:
 
     def __post_init__(self) -> None:
         self.lifelines = Lifelines(self.settings.run_dir / "workers")
-        self.hands = Hands(self.worker, self.lifelines.gone)
+        self.hands = Hands(self.worker, self.lifelines.departure)
         self.notes = WorkerNotes(self.lifelines)
         self.boxes = DockerBoxes(self.engine)
         self.images = DockerImages(self.engine)
@@ -84,9 +87,13 @@ class Adapters:
         self.forwarded = forwarded_environment(self.settings, environment())
         self.open_folder = partial(open_folder, worker_uid=os.geteuid())
 
-    def engine_id(self) -> str | None:
-        try:
-            return self.images.engine_id()
-        except EngineUnavailable as error:
-            log.warning("engine_unreachable", problem=str(error))
-            return None
+    def identity(self) -> Identity:
+        """Which engine and place stand behind this host's name."""
+        return identity_of(self.settings, self.images)
+
+    def stand(self, identity: Identity) -> None:
+        """From here on this worker is known under the host's name."""
+        self.tenure = Tenure(
+            self.hosts, worker=self.worker, identity=identity, engine_id=self.images.engine_id
+        )
+        self.finder = BoxFinder(self.boxes, self.tenure)

@@ -44,21 +44,23 @@ def cancel(settings: Settings, name: str, *, reason: str | None) -> Cancelled:
 
 
 def cancel_all(settings: Settings, *, reason: str | None) -> Sequence[Cancelled]:
-    """Every run that had not ended when this was called; those that wait are ended first. Raises as `opened`."""
+    """Every run that had not ended when this was called. All are asked before one is waited for. Raises as `opened`."""
     who = actor(settings)
     with opened(settings) as database:
-        asked = [
-            cancelling.cancel(database, run_id, actor=who, reason=reason)
-            for run_id in cancelling.live_runs(database)
-        ]
-        return _await(database, settings, [one for one in asked if not one.had_ended])
+        live = cancelling.live_runs(database)
+        asked = {
+            run_id: cancelling.cancel_if_free(database, run_id, actor=who, reason=reason) for run_id in live
+        }
+        _ring(settings, [one for one in asked.values() if one is not None])
+        for run_id in [run_id for run_id, one in asked.items() if one is None]:
+            asked[run_id] = cancelling.cancel(database, run_id, actor=who, reason=reason)
+        told = [one for one in asked.values() if one is not None and not one.had_ended]
+        return _await(database, settings, told)
 
 
 def _await(database: Database, settings: Settings, asked: Sequence[Asked]) -> Sequence[Cancelled]:
     """Wake the hosts that hold the boxes, and look until all are gone or the time is over."""
-    stopping = [one for one in asked if one.host is not None and not one.had_ended]
-    if stopping:
-        ring(settings, lambda bell: _wake(bell, stopping))
+    stopping = _ring(settings, asked)
     until = time.monotonic() + WAIT_SECONDS
     open_ids = {one.run_id for one in stopping}
     while open_ids:
@@ -68,6 +70,14 @@ def _await(database: Database, settings: Settings, asked: Sequence[Asked]) -> Se
         if open_ids:
             time.sleep(LOOK_SECONDS)
     return [_told(database, one) for one in asked]
+
+
+def _ring(settings: Settings, asked: Sequence[Asked]) -> Sequence[Asked]:
+    """Wake the hosts of those that hold a slot, and return these."""
+    stopping = [one for one in asked if one.host is not None and not one.had_ended]
+    if stopping:
+        ring(settings, lambda bell: _wake(bell, stopping))
+    return stopping
 
 
 def _wake(bell: RedisBell, stopping: Sequence[Asked]) -> None:

@@ -1,6 +1,7 @@
 """Build the gateway process: the only one that reads provider keys."""
 
 from pidispatch.app.egress import allowlist_in_force
+from pidispatch.app.hostname import await_place
 from pidispatch.app.places import addresses, environment
 from pidispatch.app.prices import prices_of
 from pidispatch.app.providerfile import key_variables, provider_entries, stored_by_pi
@@ -21,10 +22,14 @@ from pidispatch.store.stops import PostgresStops
 
 
 def build_gateway(settings: Settings) -> Gateway:
-    """Raises ConfigurationRefused, SchemaDiffers, DatabaseUnavailable."""
+    """Raises ConfigurationRefused, SchemaDiffers, DatabaseUnavailable.
+
+    It settles what an earlier gateway of the host left open, so another machine must not live under the host's name.
+    """
     prices = prices_of(settings)
     database = Database(addresses(settings).database, pool_size=8, application="pidispatch gateway")
     schema.require(database)
+    await_place(settings, database)
     settings.home.mkdir(parents=True, exist_ok=True)
     settings.run_dir.parent.mkdir(parents=True, exist_ok=True)
     providers = _providers(settings)

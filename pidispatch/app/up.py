@@ -9,6 +9,7 @@ from datetime import datetime
 
 from pidispatch import shipped
 from pidispatch.app.fulldisk import end_writers, full_disk, make_room, say_why
+from pidispatch.app.hostname import await_host_name
 from pidispatch.app.places import Addresses, addresses, environment, home_of
 from pidispatch.app.providerfile import forwarded_environment, key_variables, provider_entries
 from pidispatch.config import AT_SIGTERM, AtSigterm, Settings
@@ -151,6 +152,7 @@ def build_image(settings: Settings, say: Say, *, base: Base = "auto") -> str:
 
 
 def _start_ours(settings: Settings, everything: Mapping[str, str], tree: Tree, database: Database) -> None:
+    await_host_name(settings, database)
     doors = ControlDoors(settings.run_dir / CONTROL)
     hosts = PostgresHosts(database, host=settings.worker_name)
     tree.add(
@@ -197,6 +199,7 @@ def exec_worker(
     forwarded_environment(settings, environment())
     database = Database(addresses(settings).database, pool_size=1)
     schema.require(database)
+    await_host_name(settings, database)
     database.close()
     kept = without_keys(environment(), settings)
     if at_sigterm is not None:

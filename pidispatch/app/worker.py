@@ -14,6 +14,7 @@ from pidispatch import __version__
 from pidispatch.admit.checks import Checks
 from pidispatch.admit.gate import AdmissionGate
 from pidispatch.app.adapters import Adapters
+from pidispatch.app.hostname import HostNameTaken
 from pidispatch.app.marks import mark_keeper, mark_reader
 from pidispatch.app.monitor import Monitor
 from pidispatch.app.places import addresses, host_zone
@@ -69,7 +70,10 @@ class WorkerApp:
 
 
 def build_worker(settings: Settings) -> WorkerApp:
-    """Raises ConfigurationRefused, SchemaDiffers, DatabaseUnavailable, QueueUnavailable: then nothing has started."""
+    """Raises ConfigurationRefused, SchemaDiffers, DatabaseUnavailable, QueueUnavailable: then nothing has started.
+
+    Among what is refused is a host name under which another machine lives.
+    """
     where = addresses(settings)
     database = Database(where.database, application="pidispatch worker")
     schema.require(database)
@@ -83,13 +87,17 @@ def build_worker(settings: Settings) -> WorkerApp:
     if idle := without_effect(settings.sources):
         log.warning("settings_without_effect_yet", names=list(idle))
     adapters.lifelines.hold(worker)
+    identity = adapters.identity()
     installation = adapters.hosts.register(
         worker=worker,
         pid=os.getpid(),
         version=__version__,
         capacity=settings.concurrency,
-        engine_id=adapters.engine_id(),
+        identity=identity,
     )
+    if not isinstance(installation, str):
+        raise HostNameTaken(settings.worker_name, identity, installation)
+    adapters.stand(identity)
     adapters.lost_lookers.count()  # a run that ends each worker as it starts must not be looked at again before
     return _joined(adapters, installation)
 
@@ -113,7 +121,7 @@ def _joined(adapters: Adapters, installation: str) -> WorkerApp:
         endings=adapters.endings,
         reports=adapters.reports,
         boxes=adapters.boxes,
-        watch=adapters.boxes,
+        finder=adapters.finder,
         doors=adapters.doors,
         chains=_chains(adapters, gitbox),
         changes=Changes(
@@ -126,14 +134,14 @@ def _joined(adapters: Adapters, installation: str) -> WorkerApp:
         clock=adapters.database.now,
     )
     reconciler = _reconciler(adapters, installation, finisher, bell)
-    for act in (broker.hear_no_more, admission.close, reconciler.leave):
+    for act in (adapters.lifelines.leave, broker.hear_no_more, admission.close, reconciler.leave):
         shutdown.at_first(act)
     wake = threading.Event()
     beside.add(lambda stop: reconciler.run(stop, wake), wake=wake)
     scheduler, planner_wake = _scheduler(adapters, bell), threading.Event()
     beside.add(lambda stop: scheduler.run(stop, planner_wake), wake=planner_wake)
     beside.add(lambda stop: watch_deaths(adapters.boxes, installation, stop, wake), awaited=False)
-    beside.add(lambda stop: beat(adapters.hosts, adapters.worker, stop))
+    beside.add(lambda stop: beat(adapters.tenure.beat, stop))
     keeper = wait_keeper(
         adapters.settings, adapters.database, host=adapters.host, worker=adapters.worker, bell=bell
     )
@@ -170,6 +178,7 @@ def _gate(adapters: Adapters) -> AdmissionGate:
         policies=adapters.policies,
         images=adapters.images,
         notes=adapters.notes,
+        may_admit=adapters.tenure.may_admit,
         checks=Checks(
             host=adapters.host,
             images=adapters.images,
@@ -244,6 +253,8 @@ def _reconciler(adapters: Adapters, installation: str, finisher: Finisher, bell:
         runs=adapters.runs,
         boxes=adapters.boxes,
         watch=adapters.boxes,
+        finder=adapters.finder,
+        tenure=adapters.tenure,
         finisher=finisher,
         hands=adapters.hands,
         orphans=Orphans(
@@ -251,6 +262,7 @@ def _reconciler(adapters: Adapters, installation: str, finisher: Finisher, bell:
             boxes=adapters.boxes,
             doors=adapters.doors,
             files=adapters.files,
+            occupants=adapters.runs,
             open_doors=partial(open_doors, gate_root),
         ),
         bell=bell,

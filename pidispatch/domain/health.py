@@ -6,12 +6,22 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from pidispatch.domain.disks import Bounds, FileSystem, Room
+from pidispatch.domain.reconcile import GO_LIMIT, PREPARING_LIMIT
 from pidispatch.domain.run import OCCUPYING, State
 
 PATIENCE = timedelta(seconds=30)  # what is not done within it was promised and is not kept
 CALL_LIMIT = timedelta(minutes=15)
 DRAIN_LIMIT = timedelta(seconds=60)  # a door that closes drains for 30 s
 MOST_NAMED = 5
+REFUSED_SHOWN = timedelta(minutes=10)  # a supervisor starts what was refused again and again
+# How long a run may hold its slot in each state that passes by itself. A run with its go has its deadline instead, and
+# one that was asked to stop has PATIENCE from then on, whatever its state.
+STATE_LIMITS = {
+    State.ADMITTED: timedelta(seconds=60),
+    State.PREPARING: PREPARING_LIMIT + PATIENCE,
+    State.RUNNING: GO_LIMIT + PATIENCE,
+    State.FINISHING: DRAIN_LIMIT + PATIENCE,
+}
 
 START_ONE = "start `pidispatch up` or `pidispatch worker` there; the log of a worker that runs says why"
 
@@ -29,6 +39,8 @@ class Word(StrEnum):
     NOT_RECONCILED = "not-reconciled"
     UNREACHABLE = "unreachable"
     BELLS_SILENT = "bells-silent"
+    HOST_NAME_TAKEN = "host-name-taken"
+    RUN_STUCK = "run-stuck"
     STOP_UNCONFIRMED = "stop-unconfirmed"
     CALL_HELD = "call-held"
     SCHEDULE_UNATTENDED = "schedule-unattended"
@@ -57,13 +69,19 @@ class Health:
 
 @dataclass(frozen=True, slots=True)
 class HostFacts:
-    """One host. `worker_since` is when the longest-lived of its live workers started, None without one."""
+    """One host. `worker_since` is when the longest-lived of its live workers started, None without one.
+
+    `machines` is how many live under its name; `refused_at` when another was last refused, and `refused` says which.
+    """
 
     name: str
     used: int
     worker_since: datetime | None
     heartbeat_at: datetime
     reconciled_at: datetime | None
+    machines: int = 1
+    refused_at: datetime | None = None
+    refused: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +95,29 @@ class Overdue:
 
 @dataclass(frozen=True, slots=True)
 class Stopping:
-    """A run that was asked to stop at `since` and is not proven gone."""
+    """A run that was asked to stop at `since`, or whose deadline that was, and which is not proven gone."""
 
     public_id: str
     host: str
     since: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Passing:
+    """A run that holds a slot of `host` in a state that passes by itself, since `since`."""
+
+    public_id: str
+    host: str
+    state: State
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """A run of `host` whose box is on an engine that none of the host's live workers has."""
+
+    public_id: str
+    host: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +148,8 @@ class RowFacts:
     stopping: Sequence[Stopping] = ()
     calls: Sequence[OpenCall] = ()
     unattended: Sequence[Unattended] = ()
+    passing: Sequence[Passing] = ()
+    elsewhere: Sequence[Elsewhere] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +252,7 @@ def _has_workers(rows: RowFacts, name: str) -> bool:
 
 def _hosts(rows: RowFacts) -> Iterator[Fault]:
     for host in rows.hosts:
+        yield from _names(host, rows.at)
         if host.worker_since is not None:
             since = max(host.worker_since, host.reconciled_at or host.worker_since)
             if rows.at - since > PATIENCE:
@@ -231,7 +270,26 @@ def _hosts(rows: RowFacts) -> Iterator[Fault]:
             )
 
 
+def _names(host: HostFacts, now: datetime) -> Iterator[Fault]:
+    way_out = (
+        "give each machine a PI_WORKER_NAME of its own; its runs in boxes stay with the one that started them"
+    )
+    if host.machines > 1:
+        sentence = (
+            f"{host.machines} machines work under the host name {host.name}; the later ones admit nothing"
+        )
+        yield Fault(Word.HOST_NAME_TAKEN, sentence, way_out)
+    elif host.refused_at is not None and now - host.refused_at <= REFUSED_SHOWN:
+        yield Fault(
+            Word.HOST_NAME_TAKEN,
+            f"another machine wanted to work under the host name {host.name} and was refused"
+            f" {_seconds(now - host.refused_at)} ago ({host.refused})",
+            way_out,
+        )
+
+
 def _runs(rows: RowFacts) -> Iterator[Fault]:
+    yield from _slots(rows)
     overdue = [f"{run.public_id} on {run.host}" for run in rows.overdue if rows.at - run.since > PATIENCE]
     if overdue:
         yield Fault(
@@ -252,6 +310,30 @@ def _runs(rows: RowFacts) -> Iterator[Fault]:
             Word.CALL_HELD,
             f"model calls stay open: {_named(sorted(set(held)))}",
             "restart the gateway of that host: it settles what an earlier one left open at what it held",
+        )
+
+
+def _slots(rows: RowFacts) -> Iterator[Fault]:
+    stuck = [
+        f"{run.public_id} on {run.host} {run.state} for {_seconds(rows.at - run.since)}"
+        for run in rows.passing
+        if rows.at - run.since > STATE_LIMITS[run.state]
+    ]
+    if stuck:
+        yield Fault(
+            Word.RUN_STUCK,
+            f"runs hold their slots and come no further: {_named(stuck)}",
+            "see that the Docker engine and the gateway of that host answer; the worker's log says"
+            " `reconcile_action_failed`, `not_finished` or `box_elsewhere`",
+        )
+    if rows.elsewhere:
+        named = _named([f"{run.public_id} on {run.host}" for run in rows.elsewhere])
+        hosts = _named(sorted({run.host for run in rows.elsewhere}))
+        yield Fault(
+            Word.UNREACHABLE,
+            f"runs are in boxes of an engine that no worker of their host has: {named}; they keep their slots and money",
+            f"start a worker on the machine with that engine; `pidispatch forget-host {hosts}` gives up what is gone for"
+            " good",
         )
 
 

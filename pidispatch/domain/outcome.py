@@ -10,6 +10,7 @@ OPERATOR_CANCEL = "operator-cancel"
 SUPERSEDED = "superseded"  # a newer request for the same took its place
 OPERATOR_STOP = "operator-stop"
 WORKER_SILENT = "worker-silent"  # how such an attempt's row says why it ended
+WORKER_LEFT = "worker-left"  # likewise, and it counts against nobody
 NO_GO = 97  # the runner's exit code when the gateway gave no go
 OVERDUE = 98  # the exit code of a box that its own init ended, long after its deadline
 MAX_ATTEMPTS = 2  # attempts that got their go
@@ -35,7 +36,8 @@ class Evidence:
 
     `unstarted_before` counts earlier boxes that came to nothing without a go. `exit_code` is the engine's, None when it could not be read. `charged` counts attempts that got their go, this
     one included. `last_status` is the status of the gateway's last answer, None without a call; `billed` counts
-    calls that used tokens. `worker_silent`: the worker that prepared this attempt fell silent over it; `silent_before`
+    calls that used tokens. `worker_silent`: the worker that prepared this attempt fell silent over it; `worker_left`: it
+    was told to end before it had started the box; `silent_before`
     counts the workers that were lost over the run before, whatever they did for it. `report_expected` holds for images that promise a signed report.
     `refused`: why the gateway refused its last call, or ended its last answer early; `stopped` is an operator's doing.
     `idle`: it called no model, left its folder as it was or as nobody could see, and said nothing of what it did.
@@ -56,6 +58,7 @@ class Evidence:
     start_problem: str | None = None
     oom_killed: bool = False
     worker_silent: bool = False
+    worker_left: bool = False
     silent_before: int = 0
     refused: str | None = None
     idle: bool = False
@@ -133,6 +136,8 @@ def _never_started(evidence: Evidence) -> Verdict:
         return End(Outcome.FAILED, "container-never-started", evidence.start_problem)
     if evidence.exit_code not in _WORTH_A_START:
         return End(Outcome.FAILED, "container-never-started", "exited-early")
+    if evidence.worker_left:
+        return Again(WORKER_LEFT, 1)
     if evidence.worker_silent:
         return took_its_worker(evidence.silent_before)
     if evidence.unstarted_before + 1 >= MAX_STARTS:

@@ -15,6 +15,21 @@ STOP_GRACE = 10  # seconds between SIGTERM and SIGKILL
 STOP_LIMIT = timedelta(seconds=30)  # a stop that is not confirmed by then is told
 
 
+class Departure(StrEnum):
+    """What is known of a worker process of this host besides its heartbeat."""
+
+    UNKNOWN = "unknown"
+    LEFT = "left"  # it was told to end: what it had in hand is not to blame
+    DIED = "died"
+
+
+class Absence(StrEnum):
+    """Why no box is to be seen: the engine that made it says so, or none that could know was asked."""
+
+    GONE = "gone"
+    UNKNOWN = "unknown"
+
+
 class Action(StrEnum):
     WAIT = "wait"
     FINISH = "finish"
@@ -85,4 +100,12 @@ def preparer_fell_silent(run: Occupant, now: datetime) -> bool:
 
 
 def stop_is_unconfirmed(run: Occupant, now: datetime) -> bool:
-    return run.state is State.STOPPING and now - run.state_since > STOP_LIMIT
+    """It goes by when it was asked to stop, whatever its state is called by now."""
+    return run.stop_asked_at is not None and now - run.stop_asked_at > STOP_LIMIT
+
+
+def departure_of(run: Occupant, known: Departure) -> Departure:
+    """`known` is what its lifeline says. A worker that left in order takes its row along, wherever it was."""
+    if known is Departure.UNKNOWN and run.worker is not None and run.worker_beat is None:
+        return Departure.LEFT
+    return known

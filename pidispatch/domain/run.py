@@ -140,7 +140,11 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Occupant:
-    """One run that holds a slot on this host, as the reconciler sees it. Times are aware UTC."""
+    """One run that holds a slot on this host, as the reconciler sees it. Times are aware UTC.
+
+    `engine_id` is the engine that its box is made on, `place` that of the worker that admitted it, None when the worker
+    has no row any more. `stop_asked_at`: since when it should stop, by a wish or by its deadline.
+    """
 
     run_id: int
     public_id: str
@@ -154,6 +158,9 @@ class Occupant:
     go_at: datetime | None
     deadline_at: datetime | None
     stop_reason: str | None
+    engine_id: str | None = None
+    place: str | None = None
+    stop_asked_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

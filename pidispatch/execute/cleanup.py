@@ -25,7 +25,6 @@ class Cleanup:
             return
         if name is not None:
             _tried("files", lambda: self._files.remove(name))
-        _tried("door", lambda: self._doors.close(run_id))
         _tried("door", lambda: self._doors.remove(run_id))
 
     def ring(self, host: str, *, children: int = 0) -> None:

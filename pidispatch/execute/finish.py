@@ -10,7 +10,7 @@ import structlog
 from pidispatch.domain.chaintree import Harvest
 from pidispatch.domain.exitline import POLICY_LABELS, TAIL_LIMIT, ExitLine, parse_exit
 from pidispatch.domain.outcome import MAX_SILENT, REPORT_CAPABILITY, Again, End, Evidence, judge
-from pidispatch.domain.reconcile import GATEWAY_PATIENCE, preparer_fell_silent
+from pidispatch.domain.reconcile import GATEWAY_PATIENCE, Absence, Departure, preparer_fell_silent
 from pidispatch.domain.run import AttemptFacts, BoxEnd, Claim, Occupant, Outcome, Result, State
 from pidispatch.domain.sandbox import explain_start_failure
 from pidispatch.domain.session import KeptSession, NotKept
@@ -18,11 +18,11 @@ from pidispatch.errors import GatewayUnavailable, StaleEpoch
 from pidispatch.execute.chain import ChainCollector
 from pidispatch.execute.changes import Changes
 from pidispatch.execute.cleanup import Cleanup
+from pidispatch.execute.finding import BoxFinder
 from pidispatch.execute.sessions import SessionKeeper
 from pidispatch.ports import (
     Boxes,
     BoxState,
-    BoxWatch,
     Doors,
     Endings,
     Notes,
@@ -63,7 +63,7 @@ class Finisher:
         endings: Endings,
         reports: Reports,
         boxes: Boxes,
-        watch: BoxWatch,
+        finder: BoxFinder,
         doors: Doors,
         chains: ChainCollector,
         changes: Changes,
@@ -79,7 +79,7 @@ class Finisher:
         self._endings = endings
         self._reports = reports
         self._boxes = boxes
-        self._watch = watch
+        self._finder = finder
         self._doors = doors
         self._chains = chains
         self._changes = changes
@@ -89,26 +89,36 @@ class Finisher:
         self._notes = notes
         self._clock = clock
 
-    def finish(self, run_id: int, *, take_back: bool = False, worker_gone: bool = False) -> None:
-        """End the attempt if its box has ended or gone; with `take_back` also one that never got its go.
-
-        `worker_gone`: the process that prepared it is known to have ended, which its heartbeat may not show yet.
+    def finish(self, run_id: int) -> None:
+        """End the attempt if its box has ended or gone.
 
         Raises EngineUnavailable and DatabaseUnavailable: nothing was written, and it will be asked again.
         """
         run = self._occupants.occupant(run_id)
-        if run is None:
+        if run is not None:
+            self._end(run, take_back=False, departure=Departure.UNKNOWN)
+
+    def take_back(self, run: Occupant, departure: Departure) -> None:
+        """End an attempt that never got its go, as it was when that was decided: one that moved on since is left alone.
+
+        `departure` is what is known of the worker that prepared it. Raises as `finish` does.
+        """
+        self._end(run, take_back=True, departure=departure)
+
+    def _end(self, run: Occupant, *, take_back: bool, departure: Departure) -> None:
+        found = self._finder.find(run)
+        if found is Absence.UNKNOWN:
             return
-        box = None if run.container_id is None else self._watch.inspect(run.container_id)
+        box = None if isinstance(found, Absence) else found
         if not _is_over(run, box, take_back=take_back):
             return
         try:
             claim = self._runs.finishing(Claim(run.run_id, run.public_id, run.attempt, run.epoch))
-            self._close(run, claim, box, silent=worker_gone or preparer_fell_silent(run, self._clock()))
+            self._close(run, claim, box, departure=departure)
         except StaleEpoch as error:
             log.info("left_to_another", run=run.public_id, problem=str(error))
 
-    def _close(self, run: Occupant, claim: Claim, box: BoxState | None, *, silent: bool) -> None:
+    def _close(self, run: Occupant, claim: Claim, box: BoxState | None, *, departure: Departure) -> None:
         lost = self._notes.finishers_lost(run.run_id)
         with self._notes.finishing(run.run_id):
             said = NOTHING if box is None or lost >= MAX_SILENT else self._said(box)
@@ -120,8 +130,8 @@ class Finisher:
             self._keep_exit_line(claim, said.line)
             facts = self._runs.facts(run.run_id)
             evidence = _evidence(facts, box, said.problem, finishers_lost=lost)
-            if run.state is not State.FINISHING and silent:
-                evidence = replace(evidence, worker_silent=True)
+            if run.state is not State.FINISHING:
+                evidence = self._with_its_worker(evidence, run, box, departure)
             if evidence.got_go and evidence.exit_code == 0:
                 evidence = replace(evidence, idle=self._is_idle(run, facts, said.line))
             verdict = judge(evidence)
@@ -144,6 +154,15 @@ class Finisher:
 
     def _is_patient(self, run: Occupant) -> bool:
         return run.state is not State.FINISHING or self._clock() - run.state_since < PATIENCE
+
+    def _with_its_worker(
+        self, evidence: Evidence, run: Occupant, box: BoxState | None, departure: Departure
+    ) -> Evidence:
+        """A worker that was told to end says nothing of the run; a box that it had started was on its own by then."""
+        if departure is Departure.LEFT:
+            return replace(evidence, worker_left=box is None or box.status == "created")
+        died = departure is Departure.DIED
+        return replace(evidence, worker_silent=died or preparer_fell_silent(run, self._clock()))
 
     def _said(self, box: BoxState) -> _Said:
         """Read a box's last words. What took three workers with it is not read a fourth time."""

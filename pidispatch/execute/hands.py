@@ -4,15 +4,17 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from pidispatch.domain.reconcile import Departure
+
 
 class Hands:
     """`worker` is this process's row. A claim is dropped when its answer got lost, or when giving up could not be written:
-    the process lives, so its heartbeat says nothing. `gone` tells of other workers of this host that have ended.
+    the process lives, so its heartbeat says nothing. `departure` tells of other workers of this host.
     """
 
-    def __init__(self, worker: str, gone: Callable[[str], bool]) -> None:
+    def __init__(self, worker: str, departure: Callable[[str], Departure]) -> None:
         self._worker = worker
-        self._gone = gone
+        self._departure = departure
         self._lock = threading.Lock()
         self._held: set[int] = set()
 
@@ -31,6 +33,6 @@ class Hands:
         with self._lock:
             return worker == self._worker and run_id not in self._held
 
-    def gone(self, worker: str | None) -> bool:
-        """Whether the worker was a process of this host and has ended without leaving in order."""
-        return worker is not None and worker != self._worker and self._gone(worker)
+    def departure(self, worker: str | None) -> Departure:
+        """Whether the worker was a process of this host that has ended, and whether it had been told to."""
+        return Departure.UNKNOWN if worker is None or worker == self._worker else self._departure(worker)

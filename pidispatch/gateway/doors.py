@@ -95,6 +95,9 @@ class Doors:
         """True when no call of this run is open any more and each is settled. Idempotent."""
         with self._lock:
             door = self._doors.get(run_id)
+        return self._close(run_id, door)
+
+    def _close(self, run_id: int, door: Door | None) -> bool:
         if door is not None:
             self._end(door)
             with self._lock:
@@ -126,14 +129,22 @@ class Doors:
                 log.error("gateway.door_stuck", run=door.ticket.public_id)
 
     def remove(self, run_id: int) -> None:
-        """Remove the directory; the caller has proven that the container is gone. Idempotent."""
-        self.close(run_id)
-        directory = self._directory(run_id)
-        (directory / "s").unlink(missing_ok=True)
-        try:
-            directory.rmdir()
-        except FileNotFoundError:
+        """Close and remove the directory; the caller has proven that the container is gone. Idempotent.
+
+        The caller may be late: a door that the run's next attempt has opened since stays. Raises DatabaseUnavailable.
+        """
+        with self._lock:
+            door = self._doors.get(run_id)
+        if self._tickets.ticket(run_id) is not None:
+            log.info("gateway.door_kept", run=run_id)
             return
+        self._close(run_id, door)
+        directory = self._directory(run_id)
+        with self._lock:
+            if run_id in self._doors or not directory.exists():
+                return
+            (directory / "s").unlink(missing_ok=True)
+            directory.rmdir()
 
     def close_all(self, seconds: float) -> None:
         """End of the process: no door takes anything new, streams get this long, the rest is aborted."""

@@ -43,8 +43,12 @@ class PromptShutdown(Middleware):
     def after_worker_boot(self, broker: dramatiq.Broker, worker: dramatiq.Worker) -> None:
         if threading.current_thread() is not threading.main_thread():
             return  # no process of dramatiq's own: whoever embeds the worker has the signals
-        before = signal.getsignal(signal.SIGTERM)
+        for number in (signal.SIGTERM, signal.SIGHUP):  # SIGHUP: dramatiq starts the worker anew
+            signal.signal(number, self._ending(broker, worker, signal.getsignal(number)))
 
+    def _ending(
+        self, broker: dramatiq.Broker, worker: dramatiq.Worker, before: object
+    ) -> Callable[[int, FrameType | None], None]:
         def end(number: int, frame: FrameType | None) -> None:
             if callable(before):
                 before(number, frame)
@@ -52,7 +56,7 @@ class PromptShutdown(Middleware):
             outlive_this_process()
             sys.exit(0)
 
-        signal.signal(signal.SIGTERM, end)
+        return end
 
     def _end(self, broker: dramatiq.Broker, worker: dramatiq.Worker) -> None:
         for act in self._first:

@@ -11,6 +11,7 @@ from dramatiq.middleware import Middleware
 log = structlog.get_logger(__name__)
 
 END_SECONDS = 0.5
+LAST_SECONDS = 0.5  # what is said at the end may wait for a lock, and the end does not
 
 
 class BesideTheWorker(Middleware):
@@ -58,6 +59,11 @@ class BesideTheWorker(Middleware):
         until = time.monotonic() + END_SECONDS
         for thread in self._awaited:
             thread.join(max(0.0, until - time.monotonic()))
+        last = threading.Thread(target=self._act, daemon=True)
+        last.start()
+        last.join(LAST_SECONDS)
+
+    def _act(self) -> None:
         for act in self._last:
             try:
                 act()

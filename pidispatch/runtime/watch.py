@@ -27,6 +27,10 @@ class DockerWatch:
             except docker.errors.NotFound:
                 return None
 
+    def engine_id(self) -> str:
+        with translated("ask which engine this is"):
+            return str(self._engine.api.info()["ID"])
+
     def ours(self, installation: str) -> Sequence[BoxState]:
         return self.with_label(LABEL_INSTALLATION, installation)
 

@@ -7,9 +7,14 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote
 
+from pidispatch.domain.reconcile import Departure
 from pidispatch.services.faults import ServiceFailed
 
 MOST_BYTES = 64 * 1024
+HERE, LEAVING = (
+    0o600,
+    0o700,
+)  # the mode of a file tells what its worker did not write: that it was told to end
 
 
 class Lifelines:
@@ -32,15 +37,27 @@ class Lifelines:
         ):  # the gateway refuses a run directory that others may read
             folder.mkdir(mode=0o700, exist_ok=True)
         self._forget_the_gone()
-        self._held = os.open(self._file(worker), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        self._held = os.open(self._file(worker), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, HERE)
         try:
             fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise ServiceFailed("worker", f"another process is {worker}") from error
 
-    def gone(self, worker: str) -> bool:
-        """Whether `worker` was a process here and has ended. False when that cannot be known."""
-        return _is_free(self._file(worker))
+    def leave(self) -> None:
+        """Say that this process was told to end: whatever it still has in hand is not to blame for that.
+
+        One system call and no lock, for a signal handler; threads may be writing into the file.
+        """
+        if self._held is not None:
+            with suppress(OSError):
+                os.fchmod(self._held, LEAVING)
+
+    def departure(self, worker: str) -> Departure:
+        """UNKNOWN for a process that lives, and for one of which nothing can be known here."""
+        file = self._file(worker)
+        if not _is_free(file):
+            return Departure.UNKNOWN
+        return Departure.LEFT if _was_leaving(file) else Departure.DIED
 
     def write(self, text: bytes) -> None:
         """Let this process's file say just this."""
@@ -50,10 +67,10 @@ class Lifelines:
         os.ftruncate(self._held, len(text))
 
     def last_words(self) -> Iterator[bytes]:
-        """What the files of workers that have ended say, where they say anything."""
+        """What the files of workers that ended untold say, where they say anything."""
         for file in self._folder.iterdir() if self._folder.exists() else ():
             with suppress(OSError):  # another process may have forgotten it
-                if 0 < file.lstat().st_size <= MOST_BYTES and _is_free(file):
+                if 0 < file.lstat().st_size <= MOST_BYTES and _is_free(file) and not _was_leaving(file):
                     yield file.read_bytes()
 
     def _file(self, worker: str) -> Path:
@@ -65,6 +82,13 @@ class Lifelines:
         for file in files[64:]:
             if _is_free(file):
                 file.unlink(missing_ok=True)
+
+
+def _was_leaving(file: Path) -> bool:
+    try:
+        return bool(file.lstat().st_mode & 0o100)
+    except OSError:
+        return False
 
 
 def _is_free(file: Path) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import BigInteger, Connection, bindparam, text
+from sqlalchemy import BigInteger, Connection, TextClause, bindparam, text
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from pidispatch.domain.outcome import OPERATOR_CANCEL
@@ -15,18 +15,25 @@ from pidispatch.store.ledger import close, expire_payload
 from pidispatch.store.runs import REQUEST_STOP
 from pidispatch.store.waits import end_wait
 
+WAITING_SQL = ", ".join(f"'{state}'" for state in WAITING)
+KEPT_BACK_SECONDS = 30
+
 # Admission passes over a row that is locked here; a row that it holds itself is waited for, and found admitted.
 LOCK = text("SELECT public_id, state, host FROM runs WHERE id = :id FOR NO KEY UPDATE")
+LOCK_FREE = text(f"{LOCK.text} SKIP LOCKED")
 END_WAITING = text("""
 UPDATE runs SET state = 'ended', epoch = epoch + 1, outcome = 'policy', result = 'none', reason = :reason, why = NULL,
        stop_reason = :reason, stop_requested_at = clock_timestamp(), cause = NULL, not_before = NULL, blocked_by = NULL,
        ended_at = clock_timestamp(), state_since = clock_timestamp()
 WHERE id = :id
 """)
-# Those that wait come first: a slot that a stopped run frees must not start one that is to be cancelled too.
-LIVE = text("""
-SELECT id FROM runs WHERE state <> 'ended' ORDER BY state NOT IN ('queued', 'deferred', 'held'), id
-""")
+# Those that spend come first. A slot that one of them frees must not start one that is to be cancelled too: whoever
+# waits is marked as being looked at, until its turn comes.
+LIVE = text(f"SELECT id FROM runs WHERE state <> 'ended' ORDER BY state IN ({WAITING_SQL}), id")  # noqa: S608
+KEEP_BACK = text(f"""
+UPDATE runs SET looked_at = clock_timestamp() + interval '{KEPT_BACK_SECONDS} seconds'
+WHERE id IN (SELECT id FROM runs WHERE state IN ('queued', 'deferred') FOR NO KEY UPDATE SKIP LOCKED)
+""")  # noqa: S608 - a number
 
 ENDED = text("SELECT id FROM runs WHERE state = 'ended' AND id = ANY(:ids)").bindparams(
     bindparam("ids", type_=ARRAY(BigInteger))
@@ -52,8 +59,18 @@ def cancel(database: Database, run_id: int, *, actor: str, reason: str | None = 
 
     A run that waits has ended already, and has given back what it held; one that had ended stays as it was.
     """
+    asked = _cancel(database, LOCK, run_id, actor=actor, reason=reason)
+    assert asked is not None  # noqa: S101 - this one waits for the row
+    return asked
+
+
+def _cancel(
+    database: Database, lock: TextClause, run_id: int, *, actor: str, reason: str | None
+) -> Asked | None:
     with database.transaction() as connection:
-        run = connection.execute(LOCK, {"id": run_id}).one()
+        run = connection.execute(lock, {"id": run_id}).one_or_none()
+        if run is None:
+            return None
         state = State(run.state)
         asked = Asked(run_id, run.public_id, state, None if state in WAITING else run.host)
         if asked.had_ended:
@@ -66,8 +83,15 @@ def cancel(database: Database, run_id: int, *, actor: str, reason: str | None = 
     return asked
 
 
+def cancel_if_free(database: Database, run_id: int, *, actor: str, reason: str | None = None) -> Asked | None:
+    """As `cancel`; None, changing nothing, where somebody holds the run's row: others need not wait for that one."""
+    return _cancel(database, LOCK_FREE, run_id, actor=actor, reason=reason)
+
+
 def live_runs(database: Database) -> Sequence[int]:
-    """Every run that has not ended, those that wait first."""
+    """Every run that has not ended, those that hold a slot first; of the others none starts for half a minute."""
+    with database.transaction() as connection:
+        connection.execute(KEEP_BACK)
     with database.transaction() as connection:
         return [row.id for row in connection.execute(LIVE)]
 

@@ -17,21 +17,28 @@ from pidispatch.store.audit import audit
 from pidispatch.store.calls import PostgresTickets
 from pidispatch.store.database import Database
 from pidispatch.store.endings import PostgresEndings
+from pidispatch.store.hosts import ALIVE_SECONDS, STRANDED_SQL
 from pidispatch.store.models import OCCUPYING_SQL
 from pidispatch.store.runs import PostgresRuns
 from pidispatch.store.schedules import PostgresSchedules
 
-ALIVE_SECONDS = 60
 LOST = End(Outcome.FAILED, "lost", "host-forgotten")
 
 STANDING = text(f"""
-SELECT h.heartbeat_at, h.heartbeat_at > clock_timestamp() - interval '{ALIVE_SECONDS} seconds' AS alive,
-       ARRAY(SELECT r.public_id FROM runs r WHERE r.host = h.name AND r.state IN ({OCCUPYING_SQL}) ORDER BY r.id) AS runs,
+SELECT s.heartbeat_at, l.alive,
+       ARRAY(SELECT r.public_id FROM runs r LEFT JOIN run_attempts a ON a.run_id = r.id AND a.attempt = r.attempt
+             WHERE r.host = h.name AND r.state IN ({OCCUPYING_SQL}) AND (NOT l.alive OR {STRANDED_SQL}) ORDER BY r.id)
+         AS runs,
        (SELECT count(*) FROM runs r WHERE r.pinned_host = h.name AND r.state IN ('queued', 'deferred', 'held'))
          AS waiting
-FROM hosts h WHERE h.name = :host
+FROM hosts h
+CROSS JOIN LATERAL (
+  SELECT greatest(h.heartbeat_at, (SELECT max(w.heartbeat_at) FROM workers w WHERE w.host = h.name)) AS heartbeat_at) s
+CROSS JOIN LATERAL (SELECT s.heartbeat_at > clock_timestamp() - interval '{ALIVE_SECONDS} seconds' AS alive) l
+WHERE h.name = :host
 """)  # noqa: S608 - fixed words
 FORGET_WORKERS = text("DELETE FROM workers WHERE host = :host")
+FORGET_REFUSAL = text("UPDATE hosts SET refused_at = NULL, refused = NULL WHERE name = :host")
 
 
 class NoSuchHost(PidispatchError):
@@ -44,12 +51,17 @@ class HostAlive(PidispatchError):
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """A host that has been silent since `heartbeat_at`: the runs it holds, and how many wait for it alone."""
+    """What would be given up of a host: the runs it holds, all if it has been silent since `heartbeat_at`.
+
+    Of one that is `alive` only those in boxes of an engine that none of its workers has. `waiting`: how many wait for it
+    alone.
+    """
 
     host: str
     heartbeat_at: datetime
     runs: Sequence[str]
     waiting: int
+    alive: bool
 
 
 def silent_host(database: Database, host: str) -> Silence:
@@ -58,29 +70,34 @@ def silent_host(database: Database, host: str) -> Silence:
         row = connection.execute(STANDING, {"host": host}).one_or_none()
     if row is None:
         raise NoSuchHost(f"there is no host {host!r}; `pidispatch status` lists them")
-    if row.alive:
+    if row.alive and not row.runs:
         raise HostAlive(
             f"{host} gave a sign of life within the last {ALIVE_SECONDS} s; `pidispatch cancel` stops its runs"
         )
-    return Silence(host, row.heartbeat_at, row.runs, row.waiting)
+    return Silence(host, row.heartbeat_at, row.runs, row.waiting, row.alive)
 
 
 def forget_host(database: Database, host: str, *, actor: str) -> Sequence[str]:
-    """End every run that the host holds as lost, and return their public ids. Raises NoSuchHost, HostAlive.
+    """End every run that `silent_host` names as lost, and return their public ids. Raises NoSuchHost, HostAlive.
 
     What may have been spent is kept. The host's row stays: should the host come back, its containers must be known as
     ours, and are removed, since no live row stands for them. Its schedules end, unless another host took them over.
     """
-    silent_host(database, host)
+    found = silent_host(database, host)
     runs = PostgresRuns(database)
     lost = []
     for run in runs.occupants(host):
-        silent_host(database, host)  # it may come back at any time, and then its own word counts
-        if _lose(database, runs, run):
+        if run.public_id not in found.runs:
+            continue
+        # It may come back at any time, and then its own word counts.
+        if run.public_id in silent_host(database, host).runs and _lose(database, runs, run):
             lost.append(run.public_id)
-    _forget_schedules(database, host)
+    if not found.alive:
+        _forget_schedules(database, host)
     with database.transaction() as connection:
-        connection.execute(FORGET_WORKERS, {"host": host})
+        if not found.alive:
+            connection.execute(FORGET_WORKERS, {"host": host})
+        connection.execute(FORGET_REFUSAL, {"host": host})
         audit(connection, "forget-host", host, actor, {"lost": list(lost)})
     return lost
 

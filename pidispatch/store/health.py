@@ -2,10 +2,21 @@
 
 from sqlalchemy import text
 
-from pidispatch.domain.health import HostFacts, OpenCall, Overdue, RowFacts, Stopping, Unattended
+from pidispatch.domain.health import (
+    Elsewhere,
+    HostFacts,
+    OpenCall,
+    Overdue,
+    Passing,
+    RowFacts,
+    Stopping,
+    Unattended,
+)
 from pidispatch.domain.run import State
 from pidispatch.store.database import Database
+from pidispatch.store.hosts import SILENT_SECONDS, STRANDED_SQL
 from pidispatch.store.models import OCCUPYING_SQL
+from pidispatch.store.runs import STOP_ASKED_SQL
 from pidispatch.store.schedules import ALIVE_SECONDS
 from pidispatch.store.standing import NOW
 from pidispatch.store.startable import STARTABLE
@@ -19,7 +30,10 @@ SELECT h.name,
        (SELECT count(*) FROM runs r WHERE r.host = h.name AND r.state IN ({OCCUPYING_SQL})) AS used,
        (SELECT min(w.started_at) FROM workers w
         WHERE w.host = h.name AND w.heartbeat_at > clock_timestamp() - interval '15 seconds') AS worker_since,
-       h.heartbeat_at, h.reconciled_at
+       h.heartbeat_at, h.reconciled_at,
+       (SELECT greatest(count(DISTINCT w.place), count(DISTINCT w.engine_id)) FROM workers w
+        WHERE w.host = h.name AND w.heartbeat_at > clock_timestamp() - interval '{SILENT_SECONDS} seconds') AS machines,
+       h.refused_at, h.refused
 FROM hosts h ORDER BY h.name
 """)  # noqa: S608 - fixed words
 # What last made room or moved counts as the beginning of the wait: an ending here or in the run's scopes, an
@@ -43,8 +57,19 @@ CROSS JOIN LATERAL (
 WHERE w.since IS NOT NULL AND a.used < h.capacity
 """)  # noqa: S608 - fixed words
 STOPPING = text(f"""
-SELECT public_id, host, state_since FROM runs WHERE state = 'stopping' ORDER BY state_since LIMIT {MOST}
+SELECT * FROM (SELECT r.public_id, r.host, {STOP_ASKED_SQL} AS asked_at FROM runs r WHERE r.state IN ({OCCUPYING_SQL})) s
+WHERE asked_at IS NOT NULL ORDER BY asked_at LIMIT {MOST}
 """)  # noqa: S608 - a number
+PASSING = text(f"""
+SELECT r.public_id, r.host, r.state, r.state_since FROM runs r
+LEFT JOIN run_attempts a ON a.run_id = r.id AND a.attempt = r.attempt
+WHERE r.state IN ('admitted', 'preparing', 'finishing') OR (r.state = 'running' AND a.go_at IS NULL)
+ORDER BY r.state_since LIMIT {MOST}
+""")  # noqa: S608 - a number
+ELSEWHERE = text(f"""
+SELECT r.public_id, r.host FROM runs r JOIN run_attempts a ON a.run_id = r.id AND a.attempt = r.attempt
+WHERE r.state IN ({OCCUPYING_SQL}) AND {STRANDED_SQL} ORDER BY r.id LIMIT {MOST}
+""")  # noqa: S608 - fixed words
 CALLS = text(f"""
 SELECT r.public_id, r.state, r.state_since, c.opened_at FROM provider_calls c JOIN runs r ON r.id = c.run_id
 WHERE c.state = 'held' ORDER BY r.state = 'running', c.opened_at LIMIT {MOST}
@@ -69,6 +94,11 @@ def row_facts(database: Database) -> RowFacts:
                 OpenCall(row.public_id, State(row.state), row.state_since, row.opened_at)
                 for row in connection.execute(CALLS)
             ],
+            passing=[
+                Passing(row.public_id, row.host, State(row.state), row.state_since)
+                for row in connection.execute(PASSING)
+            ],
+            elsewhere=[Elsewhere(*row) for row in connection.execute(ELSEWHERE)],
             unattended=[Unattended(*row) for row in connection.execute(UNATTENDED)],
             at=connection.execute(NOW).scalar_one(),
         )

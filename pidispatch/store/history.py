@@ -11,7 +11,7 @@ from pidispatch.domain.run import State
 from pidispatch.errors import PidispatchError
 from pidispatch.store.costs import COST, COST_CLASS, HELD
 from pidispatch.store.database import Database
-from pidispatch.store.hosts import SILENT_SECONDS
+from pidispatch.store.hosts import SILENT_SECONDS, STRANDED_SQL
 from pidispatch.store.models import OCCUPYING_SQL
 
 MOST_NAMED = 5
@@ -38,7 +38,9 @@ SELECT r.id, r.public_id, r.kind, r.target, r.flow, r.trigger_type, r.state, r.o
        r.deadline_at,
        extract(epoch FROM coalesce(r.ended_at, clock_timestamp()) - r.started_at)::numeric(12, 3)::float8 AS seconds,
        q.public_id AS requeue_of, g.public_id AS continues,
-       coalesce(r.state IN ({OCCUPYING_SQL}) AND h.heartbeat_at < clock_timestamp() - interval '{SILENT_SECONDS} seconds',
+       coalesce(r.state IN ({OCCUPYING_SQL}) AND (
+                  h.heartbeat_at < clock_timestamp() - interval '{SILENT_SECONDS} seconds'
+                  OR EXISTS (SELECT 1 FROM run_attempts a WHERE a.run_id = r.id AND a.attempt = r.attempt AND {STRANDED_SQL})),
                 false) AS unreachable, r.trigger_id
 FROM runs r LEFT JOIN why_waiting w ON w.public_id = r.public_id
 LEFT JOIN runs q ON q.id = r.requeue_of LEFT JOIN runs g ON g.id = r.continues LEFT JOIN hosts h ON h.name = r.host

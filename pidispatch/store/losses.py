@@ -3,6 +3,7 @@
 from sqlalchemy import text
 
 from pidispatch.domain.outcome import Again, End, took_its_worker
+from pidispatch.ports import NotNow
 from pidispatch.store.database import Database
 from pidispatch.store.endings import END_RUN, SUM_USAGE
 from pidispatch.store.ledger import close, expire_payload
@@ -10,8 +11,10 @@ from pidispatch.store.ledger import close, expire_payload
 LOCK_RUN = text("""
 SELECT r.attempt + 1 AS attempt,
        (SELECT count(*) FROM run_attempts s WHERE s.run_id = r.id AND s.reason = 'worker-silent') AS silent
-FROM runs r WHERE r.id = :id AND r.epoch = :epoch AND r.state IN ('queued', 'deferred') FOR NO KEY UPDATE OF r
+FROM runs r WHERE r.id = :id AND r.epoch = :epoch AND r.state IN ('queued', 'deferred')
+  FOR NO KEY UPDATE OF r SKIP LOCKED
 """)
+UNMOVED = text("SELECT 1 FROM runs WHERE id = :id AND epoch = :epoch AND state IN ('queued', 'deferred')")
 ADD_ATTEMPT = text("""
 INSERT INTO run_attempts (run_id, attempt, host, ended_at, outcome, reason, why)
 VALUES (:id, :attempt, :host, clock_timestamp(), 'never-started', :reason, :why)
@@ -33,11 +36,12 @@ class PostgresLosses:
         self._database = database
         self._host = host
 
-    def lost_over(self, run_id: int, epoch: int) -> Again | End | None:
+    def lost_over(self, run_id: int, epoch: int) -> Again | End | NotNow | None:
+        asked = {"id": run_id, "epoch": epoch}
         with self._database.transaction() as connection:
-            run = connection.execute(LOCK_RUN, {"id": run_id, "epoch": epoch}).one_or_none()
+            run = connection.execute(LOCK_RUN, asked).one_or_none()
             if run is None:
-                return None
+                return NotNow() if connection.execute(UNMOVED, asked).one_or_none() else None
             at = {"id": run_id, "attempt": run.attempt}
             verdict = took_its_worker(run.silent)
             if isinstance(verdict, Again):

@@ -914,6 +914,10 @@ class Host(Base):
     )
     capacity: Mapped[int] = mapped_column(comment="Runs at a time on this host")
     engine_id: Mapped[str | None] = mapped_column(comment="The Docker engine's own id")
+    refused_at: Mapped[datetime | None] = mapped_column(
+        comment="When a worker of another machine was last refused under this name, until one is let in"
+    )
+    refused: Mapped[str | None] = mapped_column(comment="The engine and place of that worker, for people")
     heartbeat_at: Mapped[datetime] = _now("Last sign of life of any of its workers")
     reconciled_at: Mapped[datetime | None] = mapped_column(
         comment="When rows and containers were last compared"
@@ -933,6 +937,10 @@ class Worker(Base):
     host: Mapped[str] = mapped_column(ForeignKey("hosts.name"), comment="The host it works on")
     pid: Mapped[int] = mapped_column(comment="Its process id there")
     version: Mapped[str] = mapped_column(comment="The pidispatch it runs")
+    engine_id: Mapped[str | None] = mapped_column(comment="The Docker engine that answers it")
+    place: Mapped[str | None] = mapped_column(
+        comment="Its machine's boot and its run directory: another place is another machine"
+    )
     started_at: Mapped[datetime] = _now("When it registered")
     heartbeat_at: Mapped[datetime] = _now("Last sign of life")
 

@@ -48,9 +48,17 @@ UPDATE runs SET stop_requested_at = clock_timestamp(), stop_reason = :reason, ep
 WHERE id = :id AND state IN ({OCCUPYING_SQL})
   AND (stop_reason IS NULL OR (:reason = 'operator-cancel' AND stop_reason <> :reason))
 """)  # noqa: S608 - fixed words
+# Since when it should stop: somebody's wish or its deadline, whichever came first. What had ended by itself is only
+# slow to be finished.
+STOP_ASKED_SQL = """
+coalesce(least(r.stop_requested_at,
+               CASE WHEN (r.stop_reason = 'deadline' OR r.state IN ('running', 'stopping'))
+                 AND r.deadline_at <= clock_timestamp() THEN r.deadline_at END),
+         CASE r.state WHEN 'stopping' THEN r.state_since END)
+"""
 OCCUPANTS = f"""
 SELECT r.id, r.public_id, r.state, r.attempt, r.epoch, a.container_id, r.worker, w.heartbeat_at, r.state_since,
-       a.go_at, r.deadline_at, r.stop_reason
+       a.go_at, r.deadline_at, r.stop_reason, a.engine_id, w.place, {STOP_ASKED_SQL} AS stop_asked_at
 FROM runs r LEFT JOIN run_attempts a ON a.run_id = r.id AND a.attempt = r.attempt
 LEFT JOIN workers w ON w.id = r.worker
 WHERE r.state IN ({OCCUPYING_SQL})

@@ -2,7 +2,7 @@
 
 import structlog
 
-from pidispatch.ports import Losses, Notes
+from pidispatch.ports import Losses, Notes, NotNow
 
 log = structlog.get_logger(__name__)
 
@@ -20,6 +20,8 @@ class LostLookers:
         self._counted &= lost
         for run_id, epoch in sorted(lost - self._counted):
             verdict = self._losses.lost_over(run_id, epoch)
+            if isinstance(verdict, NotNow):
+                continue  # whoever holds its row keeps it from being looked at, too
             self._counted.add((run_id, epoch))
             if verdict is not None:
                 log.warning("worker_lost_over_a_look", run=run_id, verdict=str(verdict))

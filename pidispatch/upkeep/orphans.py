@@ -9,7 +9,7 @@ import structlog
 from pidispatch.domain.run import Occupant
 from pidispatch.domain.sandbox import LABEL_ATTEMPT, LABEL_ROLE, LABEL_RUN, ROLE_JOB
 from pidispatch.errors import PidispatchError
-from pidispatch.ports import Boxes, BoxState, Doors, HostFiles
+from pidispatch.ports import Boxes, BoxState, Doors, HostFiles, Occupants
 
 log = structlog.get_logger(__name__)
 
@@ -35,12 +35,14 @@ class Orphans:
         boxes: Boxes,
         doors: Doors,
         files: HostFiles,
+        occupants: Occupants,
         open_doors: Callable[[], Sequence[int]],
     ) -> None:
         self._installation = installation
         self._boxes = boxes
         self._doors = doors
         self._files = files
+        self._occupants = occupants
         self._open_doors = open_doors
 
     def see(self, boxes: Sequence[BoxState]) -> Seen:
@@ -48,14 +50,19 @@ class Orphans:
         return Seen(boxes, self._files.leftovers(), self._open_doors())
 
     def remove(self, seen: Seen, rows: Sequence[Occupant]) -> None:
-        """`rows` were read after `seen`, so that what a new run has just made is not taken for an orphan."""
+        """`rows` were read after `seen`, so that what a new run has just made is not taken for an orphan.
+
+        Each is looked up again before it goes: a run that waited may have its next attempt by now, behind the same door.
+        """
         live = {(run.run_id, run.attempt) for run in rows}
         boxed: set[tuple[int, int]] = set()
         for box in seen.boxes:
             key = _identity(box)
             if key is None or key in live:
                 continue
-            if _tried("container", box.name, lambda box=box: self._boxes.remove(box.container_id)):  # type: ignore[misc]
+            if self._holds_a_slot(*key):
+                boxed.add(key)
+            elif _tried("container", box.name, lambda box=box: self._boxes.remove(box.container_id)):  # type: ignore[misc]
                 log.info("orphan_removed", box=box.name)
             else:
                 boxed.add(key)  # its container is still there, so its files and its door stay
@@ -65,17 +72,20 @@ class Orphans:
     def _remove_files(self, names: Sequence[str], kept: set[tuple[int, int]]) -> None:
         for name in names:
             named = _BOX_NAME.fullmatch(name)
-            if named and named[1] == self._installation and (int(named[2]), int(named[3])) not in kept:
+            if not named or named[1] != self._installation:
+                continue
+            key = int(named[2]), int(named[3])
+            if key not in kept and not self._holds_a_slot(*key):
                 _tried("files", name, lambda name=name: self._files.remove(name))  # type: ignore[misc]
 
     def _remove_doors(self, doors: Sequence[int], kept: set[int]) -> None:
         for run_id in doors:
-            if run_id not in kept:
-                _tried("door", str(run_id), lambda run_id=run_id: self._close(run_id))  # type: ignore[misc]
+            if run_id not in kept and not self._holds_a_slot(run_id):
+                _tried("door", str(run_id), lambda run_id=run_id: self._doors.remove(run_id))  # type: ignore[misc]
 
-    def _close(self, run_id: int) -> None:
-        self._doors.close(run_id)
-        self._doors.remove(run_id)
+    def _holds_a_slot(self, run_id: int, attempt: int | None = None) -> bool:
+        run = self._occupants.occupant(run_id)
+        return run is not None and attempt in {None, run.attempt}
 
 
 def _identity(box: BoxState) -> tuple[int, int] | None:

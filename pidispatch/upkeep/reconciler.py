@@ -8,11 +8,22 @@ from typing import assert_never
 
 import structlog
 
-from pidispatch.domain.reconcile import STOP_GRACE, Action, Box, act, stop_is_unconfirmed
+from pidispatch.domain.reconcile import (
+    STOP_GRACE,
+    Absence,
+    Action,
+    Box,
+    Departure,
+    act,
+    departure_of,
+    stop_is_unconfirmed,
+)
 from pidispatch.domain.run import Claim, Occupant
 from pidispatch.errors import EngineUnavailable, PidispatchError, QueueUnavailable, StaleEpoch
+from pidispatch.execute.finding import BoxFinder
 from pidispatch.execute.finish import Finisher
 from pidispatch.execute.hands import Hands
+from pidispatch.execute.tenure import Tenure
 from pidispatch.ports import Bell, Boxes, BoxState, BoxWatch, Hosts, Occupants, Runs
 from pidispatch.upkeep.losses import LostLookers
 from pidispatch.upkeep.orphans import Orphans
@@ -24,6 +35,7 @@ PERIOD = 2.0  # seconds between looks
 TIDY = 60.0  # seconds between tidyings
 ALARM = 30.0  # seconds between two alarms about one stop
 REPEAT = 10.0  # seconds until a bell for one ended box is rung again
+MOST_ACTS = 128  # boxes that are stopped at the same time: each may take its whole grace
 
 
 class Reconciler:
@@ -41,6 +53,8 @@ class Reconciler:
         runs: Runs,
         boxes: Boxes,
         watch: BoxWatch,
+        finder: BoxFinder,
+        tenure: Tenure,
         finisher: Finisher,
         hands: Hands,
         orphans: Orphans,
@@ -57,6 +71,8 @@ class Reconciler:
         self._runs = runs
         self._boxes = boxes
         self._watch = watch
+        self._finder = finder
+        self._tenure = tenure
         self._finisher = finisher
         self._hands = hands
         self._orphans = orphans
@@ -67,10 +83,10 @@ class Reconciler:
         self._mark = mark
         self._tidied: datetime | None = None
         self._clock = clock
-        self._pool = DaemonPool(4, "reconcile")
+        self._pool = DaemonPool(MOST_ACTS, "reconcile")
         self._busy: dict[int, Future[None]] = {}
         self._rung: dict[tuple[int, int], datetime] = {}
-        self._alarmed: dict[int, datetime] = {}
+        self._alarmed: dict[tuple[str, int], datetime] = {}
         self._leaving = False
 
     def leave(self) -> None:
@@ -91,14 +107,20 @@ class Reconciler:
         self._pool.let_go()
 
     def look(self) -> None:
-        """One pass. What lies here is listed before rows: whatever is listed had its row before."""
+        """One pass. What lies here is listed before rows, so whatever is listed had its row before.
+
+        What is not listed may have been made since: a box that a row names and the list lacks is asked for by its id.
+        """
         now = self._clock()
+        self._tenure.know_engine()
         boxes = self._watch.ours(self._installation)
         seen = self._orphans.see(boxes)
         rows = self._occupants.occupants(self._host)
         by_id = {box.container_id: box for box in boxes}
         for run in rows:
-            self._settle(run, by_id.get(run.container_id or ""), now)
+            listed = by_id.get(run.container_id or "")
+            there = listed is not None and self._tenure.vouches_for(run)
+            self._settle(run, listed if listed is not None and there else self._finder.find(run), now)
         self._orphans.remove(seen, rows)
         self._forget(rows)
         self._lost_lookers.count()
@@ -119,10 +141,14 @@ class Reconciler:
             self._hosts.tidy()
             self._sweep()
 
-    def _settle(self, run: Occupant, box: BoxState | None, now: datetime) -> None:
-        seen = None if box is None else Box(ended=box.ended, running=box.status in {"running", "paused"})
+    def _settle(self, run: Occupant, found: BoxState | Absence, now: datetime) -> None:
         self._tell_unconfirmed(run, now)
-        gone = self._hands.gone(run.worker)
+        if found is Absence.UNKNOWN:  # it keeps slot and money until its own engine speaks, or it is given up
+            self._alarm("box_elsewhere", run, now, engine=run.engine_id, place=run.place)
+            return
+        seen = None if isinstance(found, Absence) else _as_box(found)
+        departure = departure_of(run, self._hands.departure(run.worker))
+        gone = departure is not Departure.UNKNOWN
         action = act(run, seen, now, dropped=self._hands.dropped(run.run_id, run.worker), gone=gone)
         match action:
             case Action.WAIT:
@@ -130,7 +156,7 @@ class Reconciler:
             case Action.FINISH | Action.LOST:
                 self._ring_finish(run, now)
             case Action.NEVER_STARTED:
-                self._do(run, lambda: self._finisher.finish(run.run_id, take_back=True, worker_gone=gone))
+                self._do(run, lambda: self._finisher.take_back(run, departure))
             case Action.STOP:
                 self._do(run, lambda: self._stop(run))
             case _:
@@ -160,16 +186,15 @@ class Reconciler:
 
     def _tell_unconfirmed(self, run: Occupant, now: datetime) -> None:
         """A box that does not die keeps its slot and its money: a person must look."""
-        told = self._alarmed.get(run.run_id)
-        if not stop_is_unconfirmed(run, now) or (told and (now - told).total_seconds() < ALARM):
-            return
-        self._alarmed[run.run_id] = now
-        log.error(
-            "stop_unconfirmed",
-            run=run.public_id,
-            box=run.container_id and run.container_id[:12],
-            seconds=round((now - run.state_since).total_seconds()),
-        )
+        if run.stop_asked_at is not None and stop_is_unconfirmed(run, now):
+            seconds = round((now - run.stop_asked_at).total_seconds())
+            self._alarm("stop_unconfirmed", run, now, seconds=seconds)
+
+    def _alarm(self, event: str, run: Occupant, now: datetime, **more: object) -> None:
+        told = self._alarmed.get((event, run.run_id))
+        if told is None or (now - told).total_seconds() >= ALARM:
+            self._alarmed[event, run.run_id] = now
+            log.error(event, run=run.public_id, box=run.container_id and run.container_id[:12], **more)
 
     def _do(self, run: Occupant, work: Callable[[], None]) -> None:
         """In a thread of its own: a stop takes seconds, and one run must not hold up the others."""
@@ -180,7 +205,7 @@ class Reconciler:
     def _forget(self, rows: Sequence[Occupant]) -> None:
         live = {run.run_id for run in rows}
         self._rung = {key: at for key, at in self._rung.items() if key[0] in live}
-        self._alarmed = {key: at for key, at in self._alarmed.items() if key in live}
+        self._alarmed = {key: at for key, at in self._alarmed.items() if key[1] in live}
         self._busy = {key: future for key, future in self._busy.items() if key in live or not future.done()}
 
 
@@ -199,15 +224,19 @@ def watch_deaths(watch: BoxWatch, installation: str, stop: threading.Event, wake
         stop.wait(PERIOD)
 
 
-def beat(hosts: Hosts, worker: str, stop: threading.Event, period: float = 5.0) -> None:
+def beat(once: Callable[[], None], stop: threading.Event, period: float = 5.0) -> None:
     """Say that this worker lives, in a thread that nothing else can hold up."""
     while not stop.wait(period):
         try:
-            hosts.beat(worker)
+            once()
         except PidispatchError as error:
             log.warning("heartbeat_failed", problem=str(error))
         except Exception:  # a worker that went on without this thread would be taken for dead
             log.exception("heartbeat_broke")
+
+
+def _as_box(box: BoxState) -> Box:
+    return Box(ended=box.ended, running=box.status in {"running", "paused"})
 
 
 def _logged(run: str, work: Callable[[], None]) -> None:

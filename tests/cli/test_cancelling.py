@@ -24,7 +24,8 @@ def name_of(database, run_id):
 
 def silence(database):
     with database.transaction() as connection:
-        connection.execute(text("UPDATE hosts SET heartbeat_at = now() - interval '5 minutes'"))
+        for table in ("hosts", "workers"):
+            connection.execute(text(f"UPDATE {table} SET heartbeat_at = now() - interval '5 minutes'"))
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from pidispatch.domain.health import (
     HostFacts,
     OpenCall,
     Overdue,
+    Passing,
     RedisFacts,
     RowFacts,
     Stopping,
@@ -27,9 +28,9 @@ def ago(seconds):
     return None if seconds is None else NOW - timedelta(seconds=seconds)
 
 
-def a_host(*, worker=3600, reconciled=2, heartbeat=1, used=0):
+def a_host(*, worker=3600, reconciled=2, heartbeat=1, used=0, machines=1):
     """Ages in seconds; `worker` None is a host without a live worker."""
-    return HostFacts("h1", used, ago(worker), ago(heartbeat), ago(reconciled))
+    return HostFacts("h1", used, ago(worker), ago(heartbeat), ago(reconciled), machines)
 
 
 def words(**rows):
@@ -144,11 +145,12 @@ def test_many_runs_are_one_fault_of_bounded_length():
 def test_every_fault_says_a_way_out():
     rows = RowFacts(
         NOW,
-        [a_host(reconciled=99), a_host(worker=None, heartbeat=99, used=1)],
+        [a_host(reconciled=99, machines=2), a_host(worker=None, heartbeat=99, used=1)],
         [Overdue("a", "h1", ago(99))],
         [Stopping("b", "h1", ago(99))],
         [OpenCall("c", State.ENDED, ago(1), ago(1))],
         [Unattended("d", "h1")],
+        [Passing("e", "h1", State.FINISHING, ago(99))],
     )
     facts = Facts(
         "h1",

@@ -105,6 +105,10 @@ def test_what_a_worker_that_is_gone_had_in_hand_is_taken_back_at_once(run, box, 
 
 @pytest.mark.parametrize(("seconds", "told"), [(30, False), (31, True)])
 def test_a_stop_is_unconfirmed_after_thirty_seconds(seconds, told):
-    run = replace(RUNNING, state=State.STOPPING, state_since=NOW - timedelta(seconds=seconds))
+    run = replace(RUNNING, state=State.FINISHING, stop_asked_at=NOW - timedelta(seconds=seconds))
 
     assert stop_is_unconfirmed(run, NOW) is told
+
+
+def test_a_run_that_nobody_asked_to_stop_is_no_unconfirmed_stop():
+    assert not stop_is_unconfirmed(replace(RUNNING, state_since=NOW - timedelta(hours=1)), NOW)

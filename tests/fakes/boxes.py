@@ -25,6 +25,7 @@ class FakeBoxes:
     def __init__(self, images: Sequence[str] = ("pi-job:latest",)) -> None:
         self.images = set(images)
         self.down = False
+        self.engine = "ENGINE"
         self.made: list[BoxSpec] = []
         self._boxes: dict[str, _Box] = {}
         self._listeners: list[tuple[str, queue.SimpleQueue[str | None]]] = []
@@ -93,6 +94,10 @@ class FakeBoxes:
         self._answer()
         box = self._boxes.get(container_id)
         return box.output[-limit:] if box and limit else b""
+
+    def engine_id(self) -> str:
+        self._answer()
+        return self.engine
 
     def inspect(self, container_id: str) -> BoxState | None:
         self._answer()

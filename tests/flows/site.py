@@ -12,16 +12,19 @@ from pidispatch.app.standing import StandingTriggers
 from pidispatch.domain.outbox import Letter
 from pidispatch.domain.policy import Policy
 from pidispatch.domain.rates import Rating
+from pidispatch.domain.reconcile import Departure
 from pidispatch.domain.redaction import Redactor
 from pidispatch.domain.session import NotKept
 from pidispatch.errors import EngineUnavailable, FolderRefused, GatewayUnavailable
 from pidispatch.execute.chain import ChainCollector, ChainLimits
 from pidispatch.execute.changes import Changes
 from pidispatch.execute.cleanup import Cleanup
+from pidispatch.execute.finding import BoxFinder
 from pidispatch.execute.finish import Finisher
 from pidispatch.execute.hands import Hands
 from pidispatch.execute.launch import BoxLimits, Launcher
 from pidispatch.execute.sessions import SessionKeeper
+from pidispatch.execute.tenure import Tenure
 from pidispatch.ports import FolderState, ImageFacts, JobPaths, LocalFolder, ProviderFacts, Refused
 from pidispatch.store.admission import PostgresAdmissions
 from pidispatch.store.calls import PostgresCallLedger, PostgresTickets
@@ -38,7 +41,7 @@ from pidispatch.upkeep.orphans import Orphans
 from pidispatch.upkeep.reconciler import Reconciler
 from tests.fakes.boxes import FakeBoxes
 from tests.fakes.notes import FakeNotes
-from tests.store.builders import HOST, WORKER
+from tests.store.builders import HOST, IDENTITY, WORKER
 from tests.support.breaking import some_breakers
 from tests.support.image import IMAGE
 
@@ -52,6 +55,7 @@ class FakeImages:
         default_factory=lambda: {IMAGE: ImageFacts("sha256:1", {}, "amd64", runs_here=True)}
     )
     down: bool = False
+    engine: str = "ENGINE"
 
     def facts(self, tag):
         if self.down:
@@ -59,7 +63,7 @@ class FakeImages:
         return self.facts_by_tag.get(tag)
 
     def engine_id(self):
-        return "ENGINE"
+        return self.engine
 
 
 @dataclass
@@ -91,7 +95,7 @@ class FakeDoors:
         self.opened.discard(run_id)
 
     def remove(self, run_id):
-        self._answer()
+        self.close(run_id)
         self.directories.discard(run_id)
 
     def redact(self, data):
@@ -197,11 +201,27 @@ class Site:
         notes=None,
         installation: str = INSTALLATION,
         triggers_file=None,
+        worker: str = WORKER,
+        identity=IDENTITY,
     ) -> None:
         self.database, self.installation = database, installation
         self.hosts = PostgresHosts(database, host=HOST)
-        self.hosts.register(worker=WORKER, pid=1, version="0", capacity=capacity, engine_id="ENGINE")
+        self.registered = self.hosts.register(
+            worker=worker, pid=1, version="0", capacity=capacity, identity=identity
+        )
         self.boxes, self.images, self.doors = boxes or FakeBoxes([IMAGE]), FakeImages(), FakeDoors()
+        self.images.engine = identity.engine_id
+        if isinstance(self.boxes, FakeBoxes):
+            self.boxes.engine = identity.engine_id
+        self.seconds = 0.0  # of the clock by which the last heartbeat grows old
+        self.tenure = Tenure(
+            self.hosts,
+            worker=worker,
+            identity=identity,
+            engine_id=self.images.engine_id,
+            now=lambda: self.seconds,
+        )
+        self.finder = BoxFinder(self.boxes, self.tenure)
         self.notes = notes or FakeNotes()
         self.files, self.bell = files or FakeFiles(), FakeBell()
         self.runs, self.endings = PostgresRuns(database), PostgresEndings(database)
@@ -221,12 +241,14 @@ class Site:
         self.head: str | None = "a" * 40
         self.gitbox, self.letters = FakeGitBox(), dict[str, tuple[Letter, ...]]()
         self.gone_workers: set[str] = set()
-        self.hands = Hands(WORKER, self.gone_workers.__contains__)
+        self.left_workers: set[str] = set()
+        self.hands = Hands(worker, self.departure)
         self.triggers = StandingTriggers(triggers_file)
         cleanup = Cleanup(boxes=self.boxes, doors=self.doors, files=self.files, bell=self.bell)
         self.breakers = BreakerKeeper(some_breakers(database))
         self.gate = AdmissionGate(
-            admissions=PostgresAdmissions(database, host=HOST, worker=WORKER),
+            admissions=PostgresAdmissions(database, host=HOST, worker=worker),
+            may_admit=self.tenure.may_admit,
             policies=self,
             images=self.images,
             notes=self.notes,
@@ -272,7 +294,7 @@ class Site:
             endings=self.endings,
             reports=self.tickets,
             boxes=self.boxes,
-            watch=self.boxes,
+            finder=self.finder,
             doors=self.doors,
             chains=self.chains,
             changes=Changes(
@@ -292,6 +314,8 @@ class Site:
             runs=self.runs,
             boxes=self.boxes,
             watch=self.boxes,
+            finder=self.finder,
+            tenure=self.tenure,
             finisher=self.finisher,
             hands=self.hands,
             orphans=Orphans(
@@ -299,6 +323,7 @@ class Site:
                 boxes=self.boxes,
                 doors=self.doors,
                 files=self.files,
+                occupants=self.runs,
                 open_doors=lambda: sorted(self.doors.directories),
             ),
             bell=self.bell,
@@ -320,6 +345,11 @@ class Site:
             limits=limits,
             redact=self.redact,
         )
+
+    def departure(self, worker):
+        if worker in self.left_workers:
+            return Departure.LEFT
+        return Departure.DIED if worker in self.gone_workers else Departure.UNKNOWN
 
     def redact(self, data):
         return self.doors.redact(data)

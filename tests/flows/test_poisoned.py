@@ -14,7 +14,7 @@ from pidispatch.services.notes import WorkerNotes
 from pidispatch.store.cancelling import cancel
 from tests.flows.site import Site
 from tests.flows.test_reconciler import a_box, evidence, make_due, silence_worker
-from tests.store.builders import WORKER, a_run, after_a_look, assert_ledger_is_exact, row, value
+from tests.store.builders import IDENTITY, WORKER, a_run, after_a_look, assert_ledger_is_exact, row, value
 from tests.support.calls import opened
 
 ROOT = Path(__file__).parents[2]
@@ -56,7 +56,7 @@ def take_a_worker(site, run_id, step):
     silence_worker(site)
     site.look()
     site.offset = "0 seconds"
-    site.hosts.beat(WORKER)
+    site.hosts.beat(WORKER, IDENTITY)
 
 
 @pytest.mark.parametrize("steps", [*([step] * 3 for step in STEPS), STEPS[:3], STEPS[2:]])

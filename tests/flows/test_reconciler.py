@@ -3,6 +3,7 @@
 from sqlalchemy import text
 from structlog.testing import capture_logs
 
+from pidispatch.domain.reconcile import Departure
 from pidispatch.domain.sandbox import (
     LABEL_ATTEMPT,
     LABEL_INSTALLATION,
@@ -14,7 +15,7 @@ from pidispatch.domain.sandbox import (
 )
 from pidispatch.errors import QueueUnavailable
 from tests.flows.site import INSTALLATION
-from tests.store.builders import HOST, WORKER, a_run, assert_ledger_is_exact, row, value
+from tests.store.builders import HOST, IDENTITY, WORKER, a_run, assert_ledger_is_exact, row, value
 
 STATE = "SELECT state FROM runs WHERE id = :id"
 
@@ -150,8 +151,7 @@ def test_a_go_that_comes_at_the_last_moment_wins_over_the_taking_back(site):
     site.go(claim)
 
     # The reconciler had read the row before the go: its epoch is stale now.
-    site.finisher._occupants = type("Old", (), {"occupant": lambda self, _: stale})()
-    site.finisher.finish(run_id, take_back=True)
+    site.finisher.take_back(stale, Departure.UNKNOWN)
 
     assert value(site.database, STATE, id=run_id) == "running"
     assert len(site.boxes.ours(INSTALLATION)) == 1
@@ -247,7 +247,7 @@ def test_a_second_run_in_a_folder_starts_when_the_first_has_ended(site):
 
 def test_the_host_row_says_when_it_was_last_looked_at(site):
     site.look()
-    site.hosts.beat("h1:1")
+    site.hosts.beat("h1:1", IDENTITY)
 
     fresh = row(
         site.database,
@@ -284,7 +284,7 @@ def test_a_run_that_silences_three_workers_is_poisoned_and_pays_nothing(site):
         site.runs.preparing(claim)
         silence_worker(site)
         site.look()
-        site.hosts.beat(WORKER)
+        site.hosts.beat(WORKER, IDENTITY)
 
     ended = row(site.database, "SELECT state, outcome, reason, why FROM runs WHERE id = :id", id=run_id)
     assert ended == {"state": "ended", "outcome": "failed", "reason": "poisoned", "why": "worker-silent"}
@@ -311,7 +311,7 @@ def test_a_worker_that_left_in_order_does_not_count_against_a_run(site):
 
     site.look()
 
-    assert evidence(site, run_id) == ["never-started"]
+    assert evidence(site, run_id) == ["worker-left"]
 
 
 def test_a_claim_whose_answer_got_lost_is_taken_back_from_a_living_worker(site):

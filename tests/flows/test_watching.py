@@ -205,7 +205,7 @@ class Breaking:
 def test_the_sign_of_life_survives_an_error_nobody_thought_of():
     hosts, stop = Breaking(), threading.Event()
     hosts.beat = hosts
-    thread = threading.Thread(target=beat, args=(hosts, "h1:1", stop, 0.01), daemon=True)
+    thread = threading.Thread(target=beat, args=(hosts, stop, 0.01), daemon=True)
     thread.start()
 
     assert hosts.again.wait(5)

@@ -96,6 +96,17 @@ def test_a_run_that_holds_no_slot_gets_no_door(make_house):
     assert not (house.run_dir / "g" / "7").exists()
 
 
+def test_whoever_removes_a_door_too_late_leaves_the_next_attempts_alone(make_house):
+    house = make_house()
+    house.open(attempt=1)
+    path = house.open(attempt=2)
+
+    house.doors.remove(7)
+
+    assert path.exists()
+    assert house.doors.ready()
+
+
 def test_closing_and_removing_can_be_repeated(make_house):
     house = make_house()
     path = house.open()
@@ -103,6 +114,7 @@ def test_closing_and_removing_can_be_repeated(make_house):
     house.doors.close(7)
     house.doors.close(7)
     kept = path.parent.exists()
+    house.tickets.runs[7].live = False
     house.doors.remove(7)
     house.doors.remove(7)
     house.doors.close(12345)

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from pidispatch.domain.reconcile import Departure
 from pidispatch.services.faults import ServiceFailed
 from pidispatch.services.lifelines import Lifelines
 from tests.services.conftest import ROOT
@@ -32,18 +33,18 @@ def worker(tmp_path):
 
 def test_a_killed_worker_is_gone_at_once_and_a_stopped_one_is_not(tmp_path, worker):
     lines = Lifelines(tmp_path / "workers")
-    assert not lines.gone("h1:7:ab/cd")
+    assert lines.departure("h1:7:ab/cd") is Departure.UNKNOWN
 
     worker.send_signal(signal.SIGSTOP)
-    assert not lines.gone("h1:7:ab/cd")
+    assert lines.departure("h1:7:ab/cd") is Departure.UNKNOWN
 
     worker.kill()
     worker.wait()
-    assert lines.gone("h1:7:ab/cd")
+    assert lines.departure("h1:7:ab/cd") is Departure.DIED
 
 
 def test_a_worker_that_was_never_here_is_not_said_to_be_gone(tmp_path):
-    assert not Lifelines(tmp_path / "workers").gone("elsewhere:1:ab")
+    assert Lifelines(tmp_path / "workers").departure("elsewhere:1:ab") is Departure.UNKNOWN
 
 
 def test_looking_takes_no_lock_and_no_two_processes_are_one_worker(tmp_path, worker):

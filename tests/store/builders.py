@@ -5,6 +5,7 @@ from itertools import count
 
 from sqlalchemy import text
 
+from pidispatch.domain.hostidentity import Identity
 from pidispatch.domain.limits import EVERYTHING, Cap, run_caps
 from pidispatch.domain.run import Claim, NewRun
 from pidispatch.domain.triggers import WaitAfter, WaitProfile
@@ -17,6 +18,7 @@ from tests.support.submitting import submit as submit_run
 
 HOST = "h1"
 WORKER = "h1:1"
+IDENTITY = Identity("ENGINE", "boot/run")
 _numbers = count(1)
 
 
@@ -25,9 +27,11 @@ def some_caps(daily: int = 25) -> tuple[Cap, ...]:
 
 
 def a_host(database: Database, capacity: int = 3, host: str = HOST) -> str:
-    return PostgresHosts(database, host=host).register(
-        worker=f"{host}:1", pid=1, version="0", capacity=capacity, engine_id="engine"
+    installation = PostgresHosts(database, host=host).register(
+        worker=f"{host}:1", pid=1, version="0", capacity=capacity, identity=IDENTITY
     )
+    assert isinstance(installation, str), installation
+    return installation
 
 
 def a_run(
@@ -88,7 +92,7 @@ def ready_for(database: Database, run_id: int, caps: tuple[Cap, ...] | None = No
         model="happy",
         image="pi-job:test",
         image_id="sha256:1",
-        engine_id="engine",
+        engine_id="ENGINE",
         max_turns=30,
         max_tokens=None,
         mutex=str(mutex),

@@ -138,10 +138,11 @@ def test_a_run_that_has_ended_stays_as_it_was_and_nothing_is_written_down(databa
     assert value(database, "SELECT count(*) FROM audit_log") == 1
 
 
-def test_those_that_wait_come_before_those_that_hold_a_slot(database):
+def test_those_that_hold_a_slot_come_first_and_none_that_waits_starts_meanwhile(database):
     a_host(database)
     running = a_boxed_run(database).run_id
     waiting = [a_run(database), a_run(database)]
     cancel(database, a_run(database))
 
-    assert cancelling.live_runs(database) == [*waiting, running]
+    assert cancelling.live_runs(database) == [running, *waiting]
+    assert try_next(database) is None

@@ -113,7 +113,8 @@ def test_the_schedules_of_a_host_that_is_gone_end_and_what_had_come_is_skipped(d
     schedules = the_schedules(database)
     synced(schedules, utc(2026, 5, 4), an_entry())
     with database.transaction() as connection:
-        connection.exec_driver_sql("UPDATE hosts SET heartbeat_at = now() - interval '5 minutes'")
+        for table in ("hosts", "workers"):
+            connection.exec_driver_sql(f"UPDATE {table} SET heartbeat_at = now() - interval '5 minutes'")
         connection.exec_driver_sql(
             "UPDATE schedules SET planned_until = date_trunc('day', now()) - interval '1 day',"
             " next_at = date_trunc('day', now()) - interval '21 hours 30 minutes'"

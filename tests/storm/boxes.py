@@ -83,6 +83,9 @@ class StubBoxes:
     def tail(self, container_id, limit):
         return b""
 
+    def engine_id(self):
+        return "ENGINE"
+
     def inspect(self, container_id):
         try:
             made = json.loads((self._boxes / container_id).read_text())

@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import text
 
 from pidispatch.domain.policy import ScopeCaps
+from pidispatch.domain.reconcile import Departure
 from pidispatch.ports import LocalFolder
 from pidispatch.queue.bells import RedisBell
 from pidispatch.queue.broker import make_broker
@@ -94,7 +95,9 @@ def test_the_next_of_the_crowd_is_due_as_soon_as_its_place_is_free(crowded):
     assert crowded.gate.admit() is None
     with crowded.database.transaction() as connection:
         holder = connection.execute(text("SELECT id FROM runs WHERE state = 'admitted'")).scalar_one()
-    crowded.finisher.finish(holder, take_back=True)  # never started: it is queued again, for later
+    crowded.finisher.take_back(
+        crowded.runs.occupant(holder), Departure.UNKNOWN
+    )  # never started: it is queued again, for later
 
     claim = crowded.gate.admit()
     assert claim is not None

@@ -13,14 +13,17 @@ import structlog
 from pidispatch.admit.checks import Checks
 from pidispatch.admit.gate import AdmissionGate
 from pidispatch.domain.policy import Policy, ScopeCaps
+from pidispatch.domain.reconcile import Departure
 from pidispatch.domain.session import NotKept
 from pidispatch.execute.chain import ChainCollector, ChainLimits
 from pidispatch.execute.changes import Changes
 from pidispatch.execute.cleanup import Cleanup
+from pidispatch.execute.finding import BoxFinder
 from pidispatch.execute.finish import Finisher
 from pidispatch.execute.hands import Hands
 from pidispatch.execute.launch import BoxLimits, Launcher
 from pidispatch.execute.sessions import SessionKeeper
+from pidispatch.execute.tenure import Tenure
 from pidispatch.ports import CallEnd, LocalFolder
 from pidispatch.store.admission import PostgresAdmissions
 from pidispatch.store.calls import PostgresCallLedger, PostgresTickets
@@ -46,6 +49,7 @@ from tests.flows.site import (
     FakeImages,
     FakeSkills,
 )
+from tests.store.builders import IDENTITY
 from tests.storm.boxes import StubBoxes
 from tests.support.breaking import some_breakers
 from tests.support.calls import cost, opened, worst
@@ -102,7 +106,7 @@ class StormWorker:
         self.weather, self.database = weather, database
         self.hosts = PostgresHosts(database, host=HOST)
         self.hosts.register(
-            worker=worker, pid=os.getpid(), version="0", capacity=weather.capacity, engine_id="E"
+            worker=worker, pid=os.getpid(), version="0", capacity=weather.capacity, identity=IDENTITY
         )
         self.tickets, self.calls = PostgresTickets(database, timeout=600), PostgresCallLedger(database)
         self.boxes = StubBoxes(Path(weather.root), self._go, seconds=weather.seconds)
@@ -110,13 +114,16 @@ class StormWorker:
         doors, files, self.bell = StubDoors(), FakeFiles(), FakeBell()
         doors.tickets = self.tickets
         notes = FakeNotes()
-        hands = Hands(worker, lambda _: False)
+        hands = Hands(worker, lambda _: Departure.UNKNOWN)
+        tenure = Tenure(self.hosts, worker=worker, identity=IDENTITY, engine_id=FakeImages().engine_id)
+        finder = BoxFinder(self.boxes, tenure)
         cleanup = Cleanup(boxes=self.boxes, doors=doors, files=files, bell=self.bell)
         self.gate = AdmissionGate(
             admissions=PostgresAdmissions(database, host=HOST, worker=worker),
             policies=self,
             images=FakeImages(),
             notes=notes,
+            may_admit=tenure.may_admit,
             checks=Checks(
                 host=HOST,
                 images=FakeImages(),
@@ -153,7 +160,7 @@ class StormWorker:
             endings=self.endings,
             reports=self.tickets,
             boxes=self.boxes,
-            watch=self.boxes,
+            finder=finder,
             doors=doors,
             chains=self._no_chains(database),
             changes=Changes(chains=PostgresChains(database), gitbox=FakeGitBox(), open_folder=open_folder),
@@ -170,10 +177,17 @@ class StormWorker:
             runs=self.runs,
             boxes=self.boxes,
             watch=self.boxes,
+            finder=finder,
+            tenure=tenure,
             finisher=self.finisher,
             hands=hands,
             orphans=Orphans(
-                installation=INSTALLATION, boxes=self.boxes, doors=doors, files=files, open_doors=list
+                installation=INSTALLATION,
+                boxes=self.boxes,
+                doors=doors,
+                files=files,
+                occupants=self.runs,
+                open_doors=list,
             ),
             bell=self.bell,
             hosts=self.hosts,

@@ -5,9 +5,11 @@ from datetime import timedelta
 
 from pidispatch.config import Settings
 from pidispatch.domain.checkup import Finding, Grade
+from pidispatch.domain.health import Facts, Word, judge
 from pidispatch.store import schema, standing
 from pidispatch.store.breakers import BreakerRecord
 from pidispatch.store.database import Database
+from pidispatch.store.health import row_facts
 from pidispatch.store.invariants import look_for_contradictions
 from pidispatch.store.schema import Fit
 from pidispatch.store.slots import ScheduleRecord, schedules_of
@@ -15,6 +17,8 @@ from pidispatch.store.standing import HostRecord, QueueStatus
 
 STALE = timedelta(seconds=30)
 MOST_NAMED = 5
+# What is red of slots and of who holds them; the rest has lines of its own here.
+OF_SLOTS = (Word.HOST_NAME_TAKEN, Word.UNREACHABLE, Word.RUN_STUCK, Word.STOP_UNCONFIRMED)
 START_ONE = "start `pidispatch up` or `pidispatch worker` on this host"
 
 
@@ -35,6 +39,9 @@ def check_rows(database: Database, settings: Settings) -> Iterator[Finding]:
     yield from look_for_contradictions(database)
     yield from check_workers(standing.queue_status(database, ()), settings.worker_name)
     yield from check_schedules(schedules_of(database))
+    for fault in judge(Facts(settings.worker_name, rows=row_facts(database))).red:
+        if fault.word in OF_SLOTS:
+            yield Finding(fault.word, Grade.FAILED, fault.sentence, fault.way_out)
 
 
 def check_workers(queue: QueueStatus, host: str) -> Iterator[Finding]:

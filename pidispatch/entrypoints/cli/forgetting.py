@@ -32,14 +32,20 @@ def forget_host(
         return
     for public_id in lost:
         out.print(plain(f"{public_id} is lost"))
-    out.print(plain(f"{host} is forgotten: {count_of(len(lost), 'run')} lost"))
-    if found.waiting:
+    what = f"{host} goes on" if found.alive else f"{host} is forgotten"
+    out.print(plain(f"{what}: {count_of(len(lost), 'run')} lost"))
+    if found.waiting and not found.alive:
         waiting = count_of(found.waiting, "run")
         out.print(plain(f"{waiting} still waiting for it alone: `pidispatch cancel` ends those too"))
 
 
 def _ask(found: "Silence") -> None:
-    err.print(plain(f"{found.host} has been silent since {cell(found.heartbeat_at)}"))
+    if found.alive:
+        err.print(
+            plain(f"{found.host} lives, with another engine than the one that has the boxes of these runs")
+        )
+    else:
+        err.print(plain(f"{found.host} has been silent since {cell(found.heartbeat_at)}"))
     for public_id in found.runs:
         err.print(plain(f"  {public_id} will be lost"))
     if not typer.confirm("Is it gone for good?", err=True):

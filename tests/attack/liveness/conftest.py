@@ -1,0 +1,8 @@
+import pytest
+
+from tests.flows.site import Site
+
+
+@pytest.fixture
+def site(database):
+    return Site(database)
