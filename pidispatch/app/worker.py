@@ -14,6 +14,7 @@ from pidispatch import __version__
 from pidispatch.admit.checks import Checks
 from pidispatch.admit.gate import AdmissionGate
 from pidispatch.app.adapters import Adapters
+from pidispatch.app.keeping import limits_in_words
 from pidispatch.app.marks import mark_keeper, mark_reader
 from pidispatch.app.monitor import Monitor
 from pidispatch.app.places import addresses, host_zone
@@ -28,6 +29,7 @@ from pidispatch.files.githead import head_commit
 from pidispatch.files.outbox import read_outbox
 from pidispatch.files.session import read_session
 from pidispatch.files.skills import check_skills, read_skills
+from pidispatch.files.watching import FileWatch
 from pidispatch.gateway.listing import open_doors
 from pidispatch.queue.admission import Admission
 from pidispatch.queue.bells import RedisBell
@@ -41,6 +43,7 @@ from pidispatch.store import schema
 from pidispatch.store.admission import PostgresAdmissions
 from pidispatch.store.chains import PostgresChains
 from pidispatch.store.database import Database
+from pidispatch.store.hostzones import HostZones
 from pidispatch.store.schedules import PostgresSchedules
 from pidispatch.store.sessions import PostgresSessions
 from pidispatch.upkeep.leaving import STOP_SECONDS, Leaving
@@ -75,6 +78,7 @@ def build_worker(settings: Settings) -> WorkerApp:
     adapters.files.check()
     adapters.policies.load()
     adapters.triggers.load()
+    log.info("limits_in_force", **limits_in_words(adapters.policies.current()))
     if idle := without_effect(settings.sources):
         log.warning("settings_without_effect_yet", names=list(idle))
     adapters.lifelines.hold(worker)
@@ -129,6 +133,7 @@ def _joined(adapters: Adapters, installation: str) -> WorkerApp:
         adapters.settings, adapters.database, host=adapters.host, worker=adapters.worker, bell=bell
     )
     beside.add(keeper.run, wake=keeper.wake)
+    beside.add(FileWatch([adapters.policies.look, adapters.triggers.look]).run)
     beside.add(Monitor(adapters.settings, adapters.where).run)
     beside.at_end(lambda: adapters.hosts.leave(adapters.worker))
     return WorkerApp(
@@ -255,6 +260,7 @@ def _scheduler(adapters: Adapters, bell: RedisBell) -> Scheduler:
     return Scheduler(
         host=adapters.host,
         host_zone=host_zone(),
+        zones=HostZones(adapters.database, host=adapters.host, by=adapters.worker).zones,
         schedules=PostgresSchedules(adapters.database, host=adapters.host, make=runs),
         triggers=adapters.triggers.current,
         runs=runs,
