@@ -32,7 +32,8 @@ from pidispatch.files.skills import check_skills, read_skills
 from pidispatch.files.watching import FileWatch
 from pidispatch.gateway.listing import open_doors
 from pidispatch.queue.admission import Admission
-from pidispatch.queue.bells import RedisBell
+from pidispatch.queue.bells import RedisBell, queue_of
+from pidispatch.queue.boot import AtBoot
 from pidispatch.queue.broker import WokenBroker, check_redis, make_broker
 from pidispatch.queue.prefetch import PrefetchThreads
 from pidispatch.queue.shutdown import PromptShutdown
@@ -81,16 +82,20 @@ def build_worker(settings: Settings) -> WorkerApp:
     log.info("limits_in_force", **limits_in_words(adapters.policies.current()))
     if idle := without_effect(settings.sources):
         log.warning("settings_without_effect_yet", names=list(idle))
-    adapters.lifelines.hold(worker)
-    installation = adapters.hosts.register(
-        worker=worker,
+    return _joined(adapters, adapters.hosts.installation(capacity=settings.concurrency))
+
+
+def _register(adapters: Adapters) -> None:
+    """Make this process known as a worker, once it boots as one."""
+    adapters.lifelines.hold(adapters.worker)
+    adapters.hosts.register(
+        worker=adapters.worker,
         pid=os.getpid(),
         version=__version__,
-        capacity=settings.concurrency,
+        capacity=adapters.settings.concurrency,
         engine_id=adapters.engine_id(),
     )
     adapters.lost_lookers.count()  # a run that ends each worker as it starts must not be looked at again before
-    return _joined(adapters, installation)
 
 
 def _joined(adapters: Adapters, installation: str) -> WorkerApp:
@@ -100,7 +105,14 @@ def _joined(adapters: Adapters, installation: str) -> WorkerApp:
     shutdown = PromptShutdown(begin=beside.begin_to_end, wait=_leaving(adapters))
     broker = make_broker(
         adapters.where.redis,
-        middleware=[shutdown, PrefetchThreads(), WarmThreads(gate.warm), beside, admission],
+        middleware=[
+            shutdown,
+            AtBoot(queue_of(adapters.host), lambda: _register(adapters)),
+            PrefetchThreads(),
+            WarmThreads(gate.warm),
+            beside,
+            admission,
+        ],
     )
     bell = RedisBell(broker)
     cleanup = Cleanup(boxes=adapters.boxes, doors=adapters.doors, files=adapters.files, bell=bell)

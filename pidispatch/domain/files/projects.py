@@ -5,12 +5,15 @@ from functools import cached_property
 
 from pidispatch.domain.files.fields import Entry, Report, require_version, root_entry
 from pidispatch.domain.files.jsonfile import Node, read_json, shown
+from pidispatch.domain.files.lookalikes import family_of
 from pidispatch.domain.files.scopedlimits import ScopedLimits, parse_scoped_limits
 from pidispatch.domain.files.scopes import LOCAL, ScopeKind, is_project_id, named, scope_of
 from pidispatch.domain.identity import folder_scope
 from pidispatch.errors import ConfigurationRefused
 
 VERSION = 1
+LIST = family_of("", gaps=False, projects="project")
+MEMBERS = family_of("", gaps=False, members="member folders repositories repos")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,7 @@ def parse_projects(content: bytes, file: str) -> Projects:
     ids: dict[str, int] = {}
     owners: dict[str, str] = {}
     projects = [_project(entry, index, ids, owners) for index, entry in root.entries("projects", "id")]
-    root.drop_unknown()
+    root.drop_unknown(LIST)
     report.close()
     return Projects(tuple(projects), tuple(report.notes))
 
@@ -77,7 +80,7 @@ def _project(entry: Entry, index: int, ids: dict[str, int], owners: dict[str, st
         entry.refuse("id", f"is also that of projects[{ids[identity]}]")
     name = entry.text("name")
     members = _members(entry, owners)
-    entry.drop_unknown()
+    entry.drop_unknown(MEMBERS)
     return Project(identity or "", name, members)
 
 
