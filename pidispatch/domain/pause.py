@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from zoneinfo import ZoneInfo
 
-from pidispatch.domain.files.scopes import plain_scope
+from pidispatch.domain.identity import plain_scope
 
 EVERYTHING = "*"
 LOCAL = "local"

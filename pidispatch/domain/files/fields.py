@@ -96,20 +96,20 @@ class Entry:
         """The fields that nobody asked for."""
         return (name for name in self.fields if name not in self._known)
 
-    def drop_unknown(self, but: Family | None = None) -> None:
-        """Note what is not known; a key that was meant to be one of `but` is refused, since it bounds something."""
+    def drop_unknown(self) -> None:
         for name in self.unknown():
-            meant = None if but is None else but.meant_by(name)
-            if meant is not None:
-                self.refuse_as(name, f"is not a key; {meant} is, and it must be spelled and placed like that")
-                continue
             self.report.note(
                 self.fields[name].line, f"{self._place(shown(name))} is unknown here and ignored"
             )
 
-    def refuse_as(self, name: str, problem: str) -> None:
-        """Refuse a key whose name nobody knows."""
-        self.report.refuse(self.fields[name].line, f"{self._place(shown(name))} {problem}")
+    def refuse_meant(self, family: Family) -> None:
+        """Refuse what is not known and was meant to be a key of the family, which bounds something."""
+        for name in list(self.unknown()):
+            meant = family.meant_by(name)
+            if meant is not None:
+                self._known.add(name)
+                told = f"is not a key; {meant} is, and it must be spelled and placed like that"
+                self.report.refuse(self.fields[name].line, f"{self._place(shown(name))} {told}")
 
     def refuse_unknown(self, known: Collection[str]) -> None:
         for name in self.unknown():

@@ -13,10 +13,10 @@ from pidispatch.domain.files.scopes import (
     is_foreign_path,
     is_relative_folder,
     is_repository,
-    plain_scope,
     prefix_of,
     trim,
 )
+from pidispatch.domain.identity import plain_scope
 from pidispatch.domain.pause import EVERYTHING, WEEKDAYS, PauseWindow, PauseWindows
 
 _TIME = re.compile(r"([0-9]|[01][0-9]|2[0-3]):([0-5][0-9])")
@@ -40,7 +40,8 @@ def parse_pause_windows(content: bytes, file: str) -> PauseWindows:
     report = Report(file)
     root = root_entry(read_json(content, file), report, 'an object with "windows"')
     windows = [_window(entry) for _, entry in root.entries("windows", "scope")]
-    root.drop_unknown(LIST)
+    root.refuse_meant(LIST)
+    root.drop_unknown()
     report.close()
     return PauseWindows(tuple(window for window in windows if window is not None), tuple(report.notes))
 
@@ -55,7 +56,8 @@ def _window(entry: Entry) -> PauseWindow | None:
     first, last = _date(entry, "dateFrom"), _date(entry, "dateTo")
     if first is not None and last is not None and first > last:
         entry.refuse("dateTo", "must not be before dateFrom")
-    entry.drop_unknown(BOUNDS)
+    entry.refuse_meant(BOUNDS)
+    entry.drop_unknown()
     if scope is None or begin is None or end is None:
         return None
     return PauseWindow(scope, begin, end, zone, days, first, last)

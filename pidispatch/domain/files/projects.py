@@ -64,7 +64,8 @@ def parse_projects(content: bytes, file: str) -> Projects:
     ids: dict[str, int] = {}
     owners: dict[str, str] = {}
     projects = [_project(entry, index, ids, owners) for index, entry in root.entries("projects", "id")]
-    root.drop_unknown(LIST)
+    root.refuse_meant(LIST)
+    root.drop_unknown()
     report.close()
     return Projects(tuple(projects), tuple(report.notes))
 
@@ -80,7 +81,8 @@ def _project(entry: Entry, index: int, ids: dict[str, int], owners: dict[str, st
         entry.refuse("id", f"is also that of projects[{ids[identity]}]")
     name = entry.text("name")
     members = _members(entry, owners)
-    entry.drop_unknown(MEMBERS)
+    entry.refuse_meant(MEMBERS)
+    entry.drop_unknown()
     return Project(identity or "", name, members)
 
 

@@ -123,7 +123,8 @@ def parse_scoped_limits(content: bytes, file: str) -> ScopedLimits:
         if (row := _row(entry, version=version, index=index)) is not None
     ]
     _refuse_doubles(rows, report)
-    root.drop_unknown(LIST)
+    root.refuse_meant(LIST)
+    root.drop_unknown()
     report.close()
     return ScopedLimits(tuple(rows), version, tuple(report.notes))
 
@@ -137,7 +138,8 @@ def _row(entry: Entry, *, version: int, index: int) -> ScopeLimit | None:
         entry.refuse_unknown(("scope", *COUNTS, *AMOUNTS, *SIZES))
     else:
         _refuse_later_bounds(entry, version)
-        entry.drop_unknown(BOUNDS)
+        entry.refuse_meant(BOUNDS)
+        entry.drop_unknown()
     if scope is None:
         return None
     _require_its_own_fields(entry, scope)

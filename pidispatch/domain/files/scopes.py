@@ -101,12 +101,6 @@ def is_relative_folder(text: str) -> bool:
     return re.match(r"~|\.\.?(/|$)", trim(text)) is not None
 
 
-def plain_scope(text: str) -> str:
-    """How two spellings of a folder or a repository are compared: slashes at the end and spaces around do not count."""
-    written = unicodedata.normalize("NFC", trim(text))
-    return lexical_path(written) if written.startswith("/") else written.rstrip("/")
-
-
 def is_project_id(text: str) -> bool:
     return _PROJECT_ID.fullmatch(text) is not None
 
