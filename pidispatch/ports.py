@@ -146,7 +146,12 @@ class Breakers(Protocol):
 
 
 class KeptFiles(Protocol):
-    """The last good content of each of the operator's files, the same for all processes of a host."""
+    """The last good content of each of the operator's files, the same for all processes of a host.
+
+    `tells`: who reads through it says in the log what was read and what changed; one that looks in passing does not.
+    """
+
+    tells: bool
 
     def agree(self, name: str, place: str, look: Callable[[KeptContent | None], FileLook]) -> InForce:
         """Look at the files of `place`, their paths, one a line, while nobody else does, knowing what was last good, and keep what is good now.

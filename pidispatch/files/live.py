@@ -39,6 +39,8 @@ class Parse(Protocol[T_co]):
 class Remembered:
     """`ports.KeptFiles` of one process alone, until it ends."""
 
+    tells = True
+
     def __init__(self) -> None:
         self._found: dict[tuple[str, str], InForce] = {}
 
@@ -232,7 +234,8 @@ class LiveFiles(Generic[T]):
             self._log("info", event, files=files, notes=notes, **counts_of(value))
 
     def _log(self, level: str, event: str, **told: object) -> None:
-        getattr(log, level)(f"{self._name}_{event}", **told)
+        if self._kept.tells:
+            getattr(log, level)(f"{self._name}_{event}", **told)
 
     def _is_fault(self) -> bool:
         """Where nothing stands in, the error is raised instead."""

@@ -58,6 +58,8 @@ def no_secret(_content: bytes) -> bool:
 class PostgresKeptFiles:
     """Implements `ports.KeptFiles`. A content that `holds_secret` says yes to is known by its digest alone."""
 
+    tells = True
+
     def __init__(self, database: Database, *, host: str, holds_secret: HoldsSecret = no_secret) -> None:
         self._database = database
         self._host = host
@@ -84,7 +86,9 @@ class PostgresKeptFiles:
 
 
 class KeptFilesToRead:
-    """Implements `ports.KeptFiles` for commands that only tell: nothing is kept by them."""
+    """Implements `ports.KeptFiles` for who only asks, in passing: nothing is kept, and nothing logged."""
+
+    tells = False
 
     def __init__(self, database: Database, *, host: str) -> None:
         self._database = database

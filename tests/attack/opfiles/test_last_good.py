@@ -196,6 +196,18 @@ def test_status_tells_the_file_and_line_since_when_and_what_holds(place, databas
     assert standing_of(database, place.settings).file_problems == ()
 
 
+def test_who_only_asks_keeps_nothing_and_logs_nothing(place, database):
+    place.write("scoped-limits.json", limits(1))
+
+    with capture_logs() as logs:
+        standing_of(database, place.settings)
+        place.write("scoped-limits.json", "{")
+        standing_of(database, place.settings)
+
+    assert logs == []
+    assert value(database, "SELECT count(*) FROM operator_files") == 0
+
+
 def test_what_another_host_cannot_use_is_told_by_its_name(place, database):
     other = of_host(place, "h2")
     kept = kept_files(other, database, Redactor(), OF_WORKERS)
