@@ -30,7 +30,7 @@ from sqlalchemy import text  # noqa: E402
 
 from pidispatch.domain.hostidentity import Identity  # noqa: E402
 from pidispatch.domain.matching import match as match_event  # noqa: E402
-from pidispatch.domain.standing import standing_of  # noqa: E402
+from pidispatch.domain.standing import Zone, Zones, standing_of  # noqa: E402
 from pidispatch.domain.triggers import Cron, Kind, Trigger, Triggers, Work  # noqa: E402
 from pidispatch.ports import LocalFolder, Planned  # noqa: E402
 from pidispatch.queue.bells import RedisBell  # noqa: E402
@@ -46,6 +46,7 @@ from pidispatch.upkeep.scheduledruns import ScheduledRuns  # noqa: E402
 from pidispatch.upkeep.scheduler import Scheduler  # noqa: E402
 
 HOST = "bench"
+SETTLED = Zones(Zone(HOST, "UTC"))
 MANY, ZONES = 10_000, ("UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe")
 MATCH_MS = 100.0  # of the worst that a stranger can send; a forge waits 10 s for its answer
 MATCHES, QUICK_MATCHES = 200, 40  # of each event
@@ -127,12 +128,10 @@ def plan(postgres: EmbeddedPostgres, *, quick: bool) -> Measured:
     del quick  # it takes some seconds either way
     with database_of(postgres, "plan") as (_, database):
         schedules = PostgresSchedules(database, host=HOST, make=RUNS)
-        standing = standing_of(entries(MANY, lambda n: f"{n % 60} {n % 24} * * *"), host_zone="UTC")
+        standing = standing_of(entries(MANY, lambda n: f"{n % 60} {n % 24} * * *"), SETTLED)
         steps = {"a new file becomes rows": _timed(lambda: schedules.sync(lambda: standing))}
         steps["a look that finds nothing new"] = _timed(lambda: schedules.sync(lambda: standing))
-        edited = standing_of(
-            entries(MANY, lambda n: f"{(n + (n == 7)) % 60} {n % 24} * * *"), host_zone="UTC"
-        )
+        edited = standing_of(entries(MANY, lambda n: f"{(n + (n == 7)) % 60} {n % 24} * * *"), SETTLED)
         steps["an edit of one entry"] = _timed(lambda: schedules.sync(lambda: edited))
         steps["a look that finds nothing due"] = _timed(lambda: schedules.plan(edited))
         with database.transaction() as connection:
@@ -194,6 +193,7 @@ def latency(postgres: EmbeddedPostgres, *, quick: bool) -> Measured:
                 count_endings=lambda: None,
                 host=HOST,
                 host_zone="UTC",
+                zones=lambda _: SETTLED,
                 schedules=each,
                 triggers=lambda: file,
                 runs=RUNS,

@@ -10,12 +10,13 @@ from pidispatch.domain.arrival import Arrival, Arrived, Delivery
 from pidispatch.domain.catchup import Slot
 from pidispatch.domain.chaintree import Harvest
 from pidispatch.domain.disks import FileSystem
+from pidispatch.domain.files.inforce import FileLook, InForce, KeptContent
 from pidispatch.domain.hostidentity import Contender, Identity
 from pidispatch.domain.limits import Cap
 from pidispatch.domain.oneshot import Spent
 from pidispatch.domain.outbox import Letter
 from pidispatch.domain.outcome import Again, End
-from pidispatch.domain.policy import Policy
+from pidispatch.domain.policy import Basis, Policy
 from pidispatch.domain.rates import CostClass, Rating
 from pidispatch.domain.run import AttemptFacts, BoxEnd, Claim, Job, Occupant, Waiting
 from pidispatch.domain.sandbox import BoxSpec
@@ -42,7 +43,7 @@ class Ready:
 
     `mutex` is the scope key of the folder by host, device and inode; None for runs without a folder. `concurrent`
     bounds the runs at a time of a scope, `capacity` those of this host. `cost_cap_micros` is micro-dollars.
-    `allowed_models` are provider/model, None for any.
+    `allowed_models` are provider/model, None for any. `basis` are the operator's files that the limits were read from.
     """
 
     provider: str
@@ -60,6 +61,7 @@ class Ready:
     cost_cap_micros: int | None
     facts: Facts
     allowed_models: Sequence[str] | None = None
+    basis: Sequence[Basis] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +145,22 @@ class Breakers(Protocol):
 
     def held_back(self, run_id: int) -> str | None:
         """`breaker-open`; `breaker-counting` while an ending of its trigger is not counted; None: it may start."""
+
+
+class KeptFiles(Protocol):
+    """The last good content of each of the operator's files, the same for all processes of a host.
+
+    `tells`: who reads through it says in the log what was read and what changed; one that looks in passing does not.
+    """
+
+    tells: bool
+
+    def agree(self, name: str, place: str, look: Callable[[KeptContent | None], FileLook]) -> InForce:
+        """Look at the files of `place`, their paths, one a line, while nobody else does, knowing what was last good, and keep what is good now.
+
+        So what is kept follows the order of the edits: an older content never takes the place of a newer one.
+        Raises DatabaseUnavailable.
+        """
 
 
 class Policies(Protocol):

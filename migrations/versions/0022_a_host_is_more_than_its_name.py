@@ -1,14 +1,14 @@
 """A worker says which engine and place stand behind its host's name, and who was refused under it is kept.
 
 Revision ID: 0022
-Revises: 0014
+Revises: 0021
 """
 
 import sqlalchemy as sa
 from alembic import op
 
 revision = "0022"
-down_revision = "0014"
+down_revision = "0021"
 branch_labels = None
 depends_on = None
 

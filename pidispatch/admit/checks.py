@@ -241,6 +241,7 @@ class Checks:
             cost_cap_micros=policy.cost_cap_within(caps),
             facts=tried.facts,
             allowed_models=policy.allowed_models,
+            basis=policy.basis,
         )
 
     def _mutex(self, run: Waiting, folder: LocalFolder) -> str | None:

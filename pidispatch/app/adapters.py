@@ -8,6 +8,7 @@ import structlog
 
 from pidispatch.app.breakers import breaker_rules
 from pidispatch.app.hostname import identity_of
+from pidispatch.app.keeping import OF_WORKERS, kept_files
 from pidispatch.app.places import Addresses, environment
 from pidispatch.app.policy import FilePolicies
 from pidispatch.app.providerfile import forwarded_environment
@@ -35,6 +36,7 @@ from pidispatch.store.calls import PostgresTickets
 from pidispatch.store.database import Database
 from pidispatch.store.endings import PostgresEndings
 from pidispatch.store.hosts import PostgresHosts
+from pidispatch.store.keptfiles import KeptFilesToRead
 from pidispatch.store.losses import PostgresLosses
 from pidispatch.store.runs import PostgresRuns
 from pidispatch.upkeep.breakers import BreakerKeeper
@@ -77,14 +79,17 @@ class Adapters:
         self.hosts = PostgresHosts(self.database, host=self.host)
         self.lost_lookers = LostLookers(self.notes, PostgresLosses(self.database, host=self.host))
         self.reports = PostgresTickets(self.database, timeout=self.settings.job_timeout)
-        self.policies = FilePolicies(self.settings)
+        self.kept_files = kept_files(self.settings, self.database, self._own_secrets, OF_WORKERS)
+        self.policies = FilePolicies(self.settings, self.kept_files)
         self.breakers = BreakerKeeper(
             PostgresBreakers(
                 self.database, rules=breaker_rules(self.settings), actor=f"pidispatch@{self.host}"
             )
         )
-        self.triggers = standing_triggers(self.settings)
-        self.forwarded = forwarded_environment(self.settings, environment())
+        self.triggers = standing_triggers(self.settings, self.kept_files)
+        self.forwarded = forwarded_environment(
+            self.settings, environment(), KeptFilesToRead(self.database, host=self.host)
+        )
         self.open_folder = partial(open_folder, worker_uid=os.geteuid())
 
     def identity(self) -> Identity:

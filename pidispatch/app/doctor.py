@@ -16,6 +16,7 @@ from pidispatch.app.checkup.environment import (
 )
 from pidispatch.app.checkup.providers import check_providers_file
 from pidispatch.app.checkup.rows import check_rows, check_schema
+from pidispatch.app.keeping import kept_to_read
 from pidispatch.app.places import addresses
 from pidispatch.config import Settings
 from pidispatch.domain.checkup import Finding, Grade
@@ -39,11 +40,12 @@ def examine(settings: Settings) -> Iterator[Finding]:
     database = Database(where.database, pool_size=1, application="pidispatch doctor")
     engine = Engine()
     try:
-        yield from _found("limits", lambda: [check_policy(settings)])
-        yield from _found("triggers", lambda: [check_triggers(settings)])
-        yield from _found("prices", lambda: [check_prices(settings)])
-        yield from _found("providers file", lambda: check_providers_file(settings))
-        yield from _found("egress", lambda: [check_egress(settings)])
+        kept = kept_to_read(settings, database)
+        yield from _found("limits", lambda: [check_policy(settings, kept)])
+        yield from _found("triggers", lambda: [check_triggers(settings, kept)])
+        yield from _found("prices", lambda: [check_prices(settings, kept)])
+        yield from _found("providers file", lambda: check_providers_file(settings, kept))
+        yield from _found("egress", lambda: [check_egress(settings, kept)])
         yield from _found("disks", lambda: [check_disks(settings, engine), check_ballast(settings)])
         yield from _found("redis", lambda: [check_the_redis(where.redis)])
         engine_answers = yield from _found("engine", lambda: [check_engine(engine)])

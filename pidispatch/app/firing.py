@@ -10,7 +10,7 @@ from pidispatch.app.triggers import NoSuchTrigger, NotScheduled, read_triggers
 from pidispatch.config import Settings
 from pidispatch.domain.arrival import Arrival
 from pidispatch.domain.identity import manual_run_id
-from pidispatch.domain.standing import Entry, standing_of
+from pidispatch.domain.standing import Entry, Zone, Zones, standing_of
 from pidispatch.errors import ConfigurationRefused, FolderRefused, PidispatchError
 from pidispatch.ingest import Ingest, Submitted
 from pidispatch.ports import FolderState, Unrunnable
@@ -33,7 +33,7 @@ def entry_named(settings: Settings, name: str) -> Entry:
         raise ConfigurationRefused([f"{VARIABLE} is not set, so there is no schedule to start"])
     require_one_file(settings)
     triggers = read_triggers(settings)
-    entry = standing_of(triggers, host_zone=host_zone()).entries.get(name)
+    entry = standing_of(triggers, Zones(Zone(settings.worker_name, host_zone()))).entries.get(name)
     if entry is None:
         other = triggers.by_id(name)
         if other is not None:

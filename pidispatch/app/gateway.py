@@ -1,13 +1,20 @@
 """Build the gateway process: the only one that reads provider keys."""
 
+import threading
+from collections.abc import Callable, Sequence
+
 from pidispatch.app.egress import allowlist_in_force
 from pidispatch.app.hostname import await_place
+from pidispatch.app.keeping import OF_GATEWAYS, kept_files
 from pidispatch.app.places import addresses, environment
-from pidispatch.app.prices import prices_of
-from pidispatch.app.providerfile import key_variables, provider_entries, stored_by_pi
-from pidispatch.app.secrets import known_secrets
+from pidispatch.app.prices import joined_prices, prices_file, prices_problems
+from pidispatch.app.providerfile import key_variables, providers_file, stored_by_pi
+from pidispatch.app.secrets import known_secrets, named
 from pidispatch.config import Settings, provider_keys
+from pidispatch.domain.files.providers import ProviderEntries
 from pidispatch.domain.redaction import Redactor
+from pidispatch.errors import ConfigurationRefused
+from pidispatch.files.watching import FileWatch
 from pidispatch.gateway.evidence import Evidence
 from pidispatch.gateway.process import Gateway
 from pidispatch.gateway.providers import Providers
@@ -26,14 +33,20 @@ def build_gateway(settings: Settings) -> Gateway:
 
     It settles what an earlier gateway of the host left open, so another machine must not live under the host's name.
     """
-    prices = prices_of(settings)
-    database = Database(addresses(settings).database, pool_size=8, application="pidispatch gateway")
+    database = Database(_address(settings), pool_size=8, application="pidispatch gateway")
     schema.require(database)
     await_place(settings, database)
     settings.home.mkdir(parents=True, exist_ok=True)
     settings.run_dir.parent.mkdir(parents=True, exist_ok=True)
-    providers = _providers(settings)
-    redactor = Redactor(providers.secrets() | known_secrets(settings))
+    environ, own = environment(), known_secrets(settings)
+    # Every variable that may hold a key, as long as it is not known which of them do.
+    guarded = Redactor(own | frozenset(named(environ, set(environ))))
+    kept = kept_files(settings, database, guarded, OF_GATEWAYS)
+    listed, priced = providers_file(settings, kept), prices_file(settings, kept)
+    providers = _providers(settings, ProviderEntries() if listed is None else listed.load())
+    redactor = Redactor(providers.secrets() | own)
+    prices, allowlist = joined_prices(priced), allowlist_in_force(settings, kept)
+    _watch([allowlist, *(file.current for file in (listed, priced) if file is not None)])
     return Gateway(
         settings.run_dir,
         settings.home / "gateway.key",
@@ -44,10 +57,7 @@ def build_gateway(settings: Settings) -> Gateway:
         redactor=redactor,
         prices=prices,
         stops=PostgresStops(database),
-        egress=Egress(
-            allowlist_in_force(settings),
-            evidence=Evidence(PostgresEgressUses(database), mask=redactor.text),
-        ),
+        egress=Egress(allowlist, evidence=Evidence(PostgresEgressUses(database), mask=redactor.text)),
         limits=Limits(
             settings.run_connections, settings.all_connections, settings.run_tunnels, settings.all_tunnels
         ),
@@ -55,9 +65,16 @@ def build_gateway(settings: Settings) -> Gateway:
     )
 
 
-def _providers(settings: Settings) -> Providers:
+def _address(settings: Settings) -> str:
+    """Where nothing is known of an earlier content, what is wrong with the files is told with it."""
+    try:
+        return addresses(settings).database
+    except ConfigurationRefused as error:
+        raise ConfigurationRefused([*error.problems, *prices_problems(settings)]) from error
+
+
+def _providers(settings: Settings, entries: ProviderEntries) -> Providers:
     environ = environment()
-    entries = provider_entries(settings)
     return Providers(
         keys=provider_keys(environ, key_variables(settings, entries)),
         upstreams=dict(settings.upstreams),
@@ -67,3 +84,9 @@ def _providers(settings: Settings) -> Providers:
         patience=Patience(settings.connect_timeout, next=settings.next_byte_timeout or None),
         first_byte=settings.first_byte_timeout,
     )
+
+
+def _watch(looks: Sequence[Callable[[], object]]) -> None:
+    """As long as the process lasts: what it tells is for people, and nothing waits for it."""
+    watch = FileWatch(looks)
+    threading.Thread(target=watch.run, args=(threading.Event(),), name="operator files", daemon=True).start()

@@ -16,6 +16,7 @@ from pidispatch.errors import ConfigurationRefused, PidispatchError
 from pidispatch.queue.bells import RedisBell
 from pidispatch.store import pauses
 from pidispatch.store.database import Database
+from pidispatch.store.keptfiles import KeptFilesToRead
 from pidispatch.store.pauses import Pause
 
 __all__ = ["NoSuchScope", "Pause", "Resumed", "pause", "resume"]
@@ -54,7 +55,7 @@ def resume(settings: Settings, scope: str, *, reason: str | None) -> Resumed:
 def _key_of(database: Database, settings: Settings, scope: str) -> str:
     if scope == EVERYTHING:
         return scope
-    if scope.startswith(PROJECT) and scope.removeprefix(PROJECT) in _projects(settings):
+    if scope.startswith(PROJECT) and scope.removeprefix(PROJECT) in _projects(database, settings):
         return scope
     key = folder_scope(scope)
     if scope.strip() and (Path(scope).is_dir() or pauses.known(database, key)):
@@ -64,10 +65,10 @@ def _key_of(database: Database, settings: Settings, scope: str) -> str:
     raise NoSuchScope(f"{scope!r} is no folder, and no run was ever asked for in it")
 
 
-def _projects(settings: Settings) -> Collection[str]:
+def _projects(database: Database, settings: Settings) -> Collection[str]:
     """A switch must work whatever is in the files: of what cannot be read, there are none."""
     try:
-        policy = FilePolicies(settings).current()
+        policy = FilePolicies(settings, KeptFilesToRead(database, host=settings.worker_name)).current()
     except ConfigurationRefused:
         return ()
     return policy.projects.values() if isinstance(policy, Policy) else ()

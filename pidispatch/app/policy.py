@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pidispatch.app.operatorfiles import base_of, overlay_file
 from pidispatch.config import Settings
+from pidispatch.domain.files.inforce import FileName
 from pidispatch.domain.files.overlay import Effective, Overlay, merge, money_problems, parse_overlay
 from pidispatch.domain.files.pausewindows import parse_pause_windows
 from pidispatch.domain.files.projects import Boundaries, parse_boundaries
@@ -17,7 +18,7 @@ from pidispatch.domain.pause import PauseWindows
 from pidispatch.domain.policy import NeverPaused, PauseCalendar, Policy, ScopeCaps
 from pidispatch.errors import ConfigurationRefused
 from pidispatch.files import LiveFile, LiveFiles, StrictFile, Unusable
-from pidispatch.ports import Refused
+from pidispatch.ports import KeptFiles, Refused
 
 MOST_AT_A_TIME = 2**31 - 1  # what the column holds; no host comes near it
 INVALID = Refused("settings-overlay-invalid", None)
@@ -25,22 +26,23 @@ INVALID = Refused("settings-overlay-invalid", None)
 
 class FilePolicies:
     """Implements `ports.Policies`. The overlay must be right at each reading; of the other files the last good edit
-    stays in force, and `problems` says so.
+    stays in force, and `problems` says so. `kept` is where that is for all processes; without it, in this one alone.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, kept: KeptFiles | None = None) -> None:
         self._settings = settings
         self._base = base_of(settings)
         overlay = overlay_file(settings)
         self._overlay: StrictFile[Overlay] = StrictFile(
-            "settings_overlay", overlay, lambda content: parse_overlay(content, str(overlay))
+            FileName.SETTINGS, overlay, lambda content: parse_overlay(content, str(overlay)), kept=kept
         )
-        self._boundaries = _boundaries_of(settings.scoped_limits_file, settings.projects_file)
-        self._pauses = _pauses_of(settings.pause_windows_file)
+        self._boundaries = _boundaries_of(settings.scoped_limits_file, settings.projects_file, kept)
+        self._pauses = _pauses_of(settings.pause_windows_file, kept)
 
     def load(self) -> None:
         """Read every file at the start. Raises ConfigurationRefused with the problems of all."""
         problems = [_in_words_of_the_environment(problem) for problem in money_problems(self._base)]
+        self._overlay.read()
         for file in (self._boundaries, self._pauses):
             try:
                 if file is not None:
@@ -51,42 +53,48 @@ class FilePolicies:
             raise ConfigurationRefused(problems)
 
     def current(self) -> Policy | Refused:
-        overlay = self._overlay.read()
+        overlay, basis = self._overlay.read_with_basis()
         if isinstance(overlay, Unusable):
             return INVALID
         merged = merge(overlay, self._base)
         if not isinstance(merged, Effective):
             return INVALID
-        boundaries = (
-            self._boundaries.current() if self._boundaries else Boundaries(ScopedLimits(), _NO_PROJECTS)
-        )
-        pauses: PauseCalendar = self._pauses.current() if self._pauses else NeverPaused()
-        policy = _policy(merged, boundaries, pauses, image=self._settings.job_image)
-        return replace(policy, allowed_models=self._settings.allowed_models or None)
+        boundaries = Boundaries(ScopedLimits(), _NO_PROJECTS)
+        calendar: PauseCalendar = NeverPaused()
+        if self._boundaries is not None:
+            boundaries, more = self._boundaries.with_basis()
+            basis += more
+        if self._pauses is not None:
+            calendar, more = self._pauses.with_basis()
+            basis += more
+        policy = _policy(merged, boundaries, calendar, image=self._settings.job_image)
+        return replace(policy, allowed_models=self._settings.allowed_models or None, basis=basis)
 
     def problems(self) -> tuple[str, ...]:
-        """What is wrong with the files now, one sentence each; empty when all is well."""
-        found: list[str] = []
+        """What is wrong with the files now, since when and what holds, one sentence each; empty when all is well."""
+        found: list[str] = [*self._overlay.not_in_force()]
         overlay = self._overlay.read()
-        if isinstance(overlay, Unusable):
-            found += overlay.problems
-        else:
+        if not isinstance(overlay, Unusable):
             merged = merge(overlay, self._base)
             found += merged if not isinstance(merged, Effective) else ()
         for file in (self._boundaries, self._pauses):
-            try:
-                if file is not None:
-                    file.current()
-                    found += [file.problem] if file.problem else []
-            except ConfigurationRefused as error:
-                found += error.problems
+            found += file.not_in_force() if file is not None else ()
         return tuple(found)
+
+    def look(self) -> None:
+        """See what has changed, so that a bad edit is told whether or not a run asks for the limits."""
+        self._overlay.read()
+        for file in (self._boundaries, self._pauses):
+            if file is not None:
+                file.current()
 
 
 _NO_PROJECTS = parse_boundaries(None, None, limits_file="", projects_file="").projects
 
 
-def _boundaries_of(limits: Path | None, projects: Path | None) -> LiveFiles[Boundaries] | None:
+def _boundaries_of(
+    limits: Path | None, projects: Path | None, kept: KeptFiles | None
+) -> LiveFiles[Boundaries] | None:
     paths = [path for path in (limits, projects) if path is not None]
     if not paths:
         return None
@@ -103,14 +111,14 @@ def _boundaries_of(limits: Path | None, projects: Path | None) -> LiveFiles[Boun
             projects_file=str(projects),
         )
 
-    return LiveFiles("scoped_limits", paths, parse)
+    return LiveFiles(FileName.SCOPED_LIMITS, paths, parse, kept=kept)
 
 
-def _pauses_of(path: Path | None) -> LiveFile[PauseWindows] | None:
+def _pauses_of(path: Path | None, kept: KeptFiles | None) -> LiveFile[PauseWindows] | None:
     if path is None:
         return None
     parse: Callable[[bytes], PauseWindows] = partial(parse_pause_windows, file=str(path))
-    return LiveFile("pause_windows", path, parse)
+    return LiveFile(FileName.PAUSE_WINDOWS, path, parse, kept=kept)
 
 
 def _policy(merged: Effective, boundaries: Boundaries, pauses: PauseCalendar, *, image: str) -> Policy:

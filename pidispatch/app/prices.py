@@ -6,15 +6,16 @@ from dataclasses import dataclass
 from pidispatch.app.operatorfiles import base_of
 from pidispatch.app.policy import FilePolicies
 from pidispatch.config import Settings
+from pidispatch.domain.files.inforce import FileName
 from pidispatch.domain.files.pricefigures import Like
 from pidispatch.domain.files.prices import PriceFile, parse_prices
 from pidispatch.domain.policy import Policy
 from pidispatch.domain.rates import Rates, Rating
-from pidispatch.errors import ConfigurationRefused
 from pidispatch.files import LiveFile
 from pidispatch.gateway.genaiprices import GenaiPrices
 from pidispatch.gateway.prices import FilePrices, Prices
 from pidispatch.gateway.process import utc_now
+from pidispatch.ports import KeptFiles
 
 FILE = "PIDISPATCH_PRICES_FILE"
 
@@ -46,8 +47,15 @@ class ModelPrice:
 
 
 def prices_of(settings: Settings) -> Prices:
-    """The prices of a process that serves. Raises ConfigurationRefused for a file that cannot be used."""
-    file = _file(settings)
+    """The prices as they are. Raises ConfigurationRefused for a file that cannot be used."""
+    return joined_prices(prices_file(settings))
+
+
+def joined_prices(file: LiveFile[PriceFile] | None) -> Prices:
+    """The prices of a process that serves, by the last good edit of the file.
+
+    Raises ConfigurationRefused for a file that cannot be used, when nothing stands in for it.
+    """
     if file is not None:
         file.load()
     genai = GenaiPrices(utc_now)
@@ -55,39 +63,35 @@ def prices_of(settings: Settings) -> Prices:
     return genai if file is None else FilePrices(file.current, genai)
 
 
-def prices_problems(settings: Settings) -> tuple[str, ...]:
-    """What is wrong with the file as it is: a gateway that starts now would be refused."""
-    file = _file(settings)
-    try:
-        if file is not None:
-            file.load()
-    except ConfigurationRefused as error:
-        return error.problems
-    return ()
+def prices_file(settings: Settings, kept: KeptFiles | None = None) -> LiveFile[PriceFile] | None:
+    """The file that the settings name; `kept` is where its last good content is."""
+    path = settings.prices_file
+    if path is None:
+        return None
+    return LiveFile(FileName.PRICES, path, lambda content: parse_prices(content, str(path)), kept=kept)
+
+
+def prices_problems(settings: Settings, kept: KeptFiles | None = None) -> tuple[str, ...]:
+    """What is wrong with the file as it is, since when and what holds: a sentence each."""
+    file = prices_file(settings, kept)
+    return () if file is None else tuple(file.not_in_force())
 
 
 def price_of(settings: Settings, provider: str, model: str) -> ModelPrice:
     """Read as a gateway that starts now would. Raises ConfigurationRefused."""
-    file = _file(settings)
+    file = prices_file(settings)
     return _price(file.load() if file is not None else _NOTHING, GenaiPrices(utc_now), provider, model)
 
 
 def every_price(settings: Settings) -> tuple[ModelPrice, ...]:
     """Of the model that runs use unless they say another, and of all that the file names. Raises ConfigurationRefused."""
-    file = _file(settings)
+    file = prices_file(settings)
     said, genai = file.load() if file is not None else _NOTHING, GenaiPrices(utc_now)
     names = dict.fromkeys([_configured(settings).lower(), *said.models, *said.covered])
     return tuple(_price(said, genai, *name.split("/", 1)) for name in names)
 
 
 _NOTHING = PriceFile({}, {}, {}, "")
-
-
-def _file(settings: Settings) -> LiveFile[PriceFile] | None:
-    path = settings.prices_file
-    if path is None:
-        return None
-    return LiveFile("prices_file", path, lambda content: parse_prices(content, str(path)))
 
 
 def _configured(settings: Settings) -> str:

@@ -1,25 +1,39 @@
 """Read what the operator's files say of providers: addresses, bounds, and where keys come from."""
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from pidispatch.config import Settings, forwarded_values
+from pidispatch.domain.files.inforce import FileName
 from pidispatch.domain.files.piauth import WAY_OUT, Stored, parse_pi_auth
 from pidispatch.domain.files.providers import ProviderEntries, parse_providers
 from pidispatch.domain.providers import all_key_names
 from pidispatch.errors import ConfigurationRefused
+from pidispatch.files import LiveFile
 from pidispatch.files.own import read_own
-from pidispatch.files.reading import read
+from pidispatch.ports import KeptFiles
 
 
-def provider_entries(settings: Settings) -> ProviderEntries:
-    """What the providers file says; nothing without one. Raises ConfigurationRefused."""
-    path = settings.providers_file
-    if path is None:
-        return ProviderEntries()
-    content = read(path).data
-    if content is None:
-        raise ConfigurationRefused([f"{path}: does not exist"])
-    return parse_providers(content, str(path))
+class ProvidersFile(LiveFile[ProviderEntries]):
+    """The providers file: an edit is in force once the gateway starts again, and told at once."""
+
+    good_event = "changed"  # and not "reloaded": the doors that are open go on as they were opened
+
+    def __init__(self, path: Path, kept: KeptFiles | None = None) -> None:
+        super().__init__(
+            FileName.PROVIDERS, path, lambda content: parse_providers(content, str(path)), kept=kept
+        )
+
+
+def providers_file(settings: Settings, kept: KeptFiles | None = None) -> ProvidersFile | None:
+    """The file that the settings name; `kept` is where its last good content is."""
+    return None if settings.providers_file is None else ProvidersFile(settings.providers_file, kept)
+
+
+def provider_entries(settings: Settings, kept: KeptFiles | None = None) -> ProviderEntries:
+    """What the providers file says, or said when it was last good; nothing without one. Raises ConfigurationRefused."""
+    file = providers_file(settings, kept)
+    return ProviderEntries() if file is None else file.load()
 
 
 def key_variables(settings: Settings, entries: ProviderEntries) -> frozenset[str]:
@@ -39,7 +53,9 @@ def stored_by_pi(settings: Settings, environ: Mapping[str, str]) -> Mapping[str,
     return {} if content is None else parse_pi_auth(content, str(path), environ)
 
 
-def forwarded_environment(settings: Settings, environ: Mapping[str, str]) -> Mapping[str, str]:
+def forwarded_environment(
+    settings: Settings, environ: Mapping[str, str], kept: KeptFiles | None = None
+) -> Mapping[str, str]:
     """The variables that the agent's shell gets from this process. Raises ConfigurationRefused."""
-    keys = key_variables(settings, provider_entries(settings))
+    keys = key_variables(settings, provider_entries(settings, kept))
     return forwarded_values(settings.forward_env, environ, keys=keys)

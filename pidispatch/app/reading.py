@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from pidispatch.app.databases import opened
 from pidispatch.app.policy import FilePolicies
-from pidispatch.app.standing import triggers_problems
+from pidispatch.app.standing import standing_triggers
 from pidispatch.config import Settings
 from pidispatch.domain.explain import (
     GateLine,
@@ -16,6 +16,7 @@ from pidispatch.domain.explain import (
     last_answer,
     waits_for,
 )
+from pidispatch.domain.files.inforce import FileName, not_in_force
 from pidispatch.domain.lateness import Lateness, lateness
 from pidispatch.domain.policy import Policy
 from pidispatch.domain.run import WAITING, State
@@ -27,6 +28,7 @@ from pidispatch.store.breakers import BreakerRecord, breaker_of_run
 from pidispatch.store.budget import BudgetRecord, BudgetWindow
 from pidispatch.store.database import Database
 from pidispatch.store.history import NoSuchRun, RunRecord
+from pidispatch.store.keptfiles import KeptFilesToRead, bad_files
 from pidispatch.store.lateness import slot_facts
 from pidispatch.store.rundetail import AttemptRecord, RunDetail, SessionRecord, WaitRecord
 from pidispatch.store.slots import SlotRecord, slot_of_run
@@ -127,24 +129,40 @@ def explain(settings: Settings, name: str) -> Explanation:
 
 def budget(settings: Settings) -> BudgetRecord:
     """Raises PolicyUnreadable."""
-    policies = FilePolicies(settings)
-    try:
-        policy = policies.current()
-    except ConfigurationRefused as error:
-        raise PolicyUnreadable(error.problems) from error
-    if not isinstance(policy, Policy):
-        raise PolicyUnreadable(policies.problems() or (policy.reason,))
     with opened(settings) as database:
+        policies = FilePolicies(settings, KeptFilesToRead(database, host=settings.worker_name))
+        try:
+            policy = policies.current()
+        except ConfigurationRefused as error:
+            raise PolicyUnreadable(error.problems) from error
+        if not isinstance(policy, Policy):
+            raise PolicyUnreadable(policies.problems() or (policy.reason,))
         return budgets.read_budget(database, policy.every_cap(), policy.names)
 
 
 def standing_of(database: Database, settings: Settings) -> QueueStatus:
     """The windows shown are those of the policy in force; of one that cannot be read, none."""
-    policies = FilePolicies(settings)
-    problems = (*policies.problems(), *triggers_problems(settings))
+    kept = KeptFilesToRead(database, host=settings.worker_name)
+    policies = FilePolicies(settings, kept)
+    problems = (*policies.problems(), *standing_triggers(settings, kept).problems())
     try:
         policy = policies.current()
     except ConfigurationRefused:  # its problems are among those above
         policy = None
     caps = policy.every_cap() if isinstance(policy, Policy) else ()
-    return replace(standing.queue_status(database, caps), file_problems=problems)
+    return replace(
+        standing.queue_status(database, caps),
+        file_problems=(*problems, *_told_elsewhere(database, settings, problems)),
+    )
+
+
+def _told_elsewhere(database: Database, settings: Settings, told: Sequence[str]) -> Sequence[str]:
+    """What workers and gateways found of files that are not read here, or have another content there."""
+    here = settings.worker_name
+    found = [
+        sentence if bad.host == here else f"{bad.host}: {sentence}"
+        for bad in bad_files(database)
+        for sentence in not_in_force(bad.found, strict=bad.name == FileName.SETTINGS)
+    ]
+    known = {sentence.partition(";")[0] for sentence in told}
+    return [sentence for sentence in found if sentence.partition(";")[0] not in known]

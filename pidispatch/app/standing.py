@@ -1,23 +1,34 @@
 """Hold the triggers in force: the last good edit of the operator's file."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from pidispatch.config import Settings
 from pidispatch.domain.bounds import bound_problems
+from pidispatch.domain.files.inforce import FileName
 from pidispatch.domain.files.triggers import parse_triggers
 from pidispatch.domain.triggers import Triggers
 from pidispatch.errors import ConfigurationRefused
 from pidispatch.files import LiveFile
+from pidispatch.ports import KeptFiles
 
 
 class StandingTriggers:
-    """Without a file nothing starts by itself. `max_cost_micros`: what no entry may let a run spend more than."""
+    """Without a file nothing starts by itself. `max_cost_micros`: what no entry may let a run spend more than.
 
-    def __init__(self, path: Path | None, *, max_cost_micros: int | None = None) -> None:
+    `kept` is where the last good edit is for all processes; without it, in this one alone.
+    """
+
+    def __init__(
+        self, path: Path | None, *, max_cost_micros: int | None = None, kept: KeptFiles | None = None
+    ) -> None:
         self._file = None
         if path is not None:
             self._file = LiveFile(
-                "triggers", path, lambda content: _parse(content, str(path), max_cost_micros)
+                FileName.TRIGGERS,
+                path,
+                lambda content: _parse(content, str(path), max_cost_micros),
+                kept=kept,
             )
 
     def load(self) -> None:
@@ -28,15 +39,23 @@ class StandingTriggers:
     def current(self) -> Triggers:
         return Triggers() if self._file is None else self._file.current()
 
+    def look(self) -> None:
+        """See what has changed, so that a bad edit is told at once."""
+        self.current()
+
     @property
     def problem(self) -> str | None:
         """What is wrong with the file now, while an earlier edit is in force."""
         return None if self._file is None else self._file.problem
 
+    def problems(self) -> Sequence[str]:
+        """What is wrong with the file now, since when and what holds, one sentence each."""
+        return () if self._file is None else self._file.not_in_force()
 
-def standing_triggers(settings: Settings) -> StandingTriggers:
+
+def standing_triggers(settings: Settings, kept: KeptFiles | None = None) -> StandingTriggers:
     """The file that the settings name, as a worker judges it."""
-    return StandingTriggers(settings.triggers_file, max_cost_micros=settings.max_cost_micros)
+    return StandingTriggers(settings.triggers_file, max_cost_micros=settings.max_cost_micros, kept=kept)
 
 
 def _parse(content: bytes, file: str, max_cost_micros: int | None) -> Triggers:
@@ -45,12 +64,3 @@ def _parse(content: bytes, file: str, max_cost_micros: int | None) -> Triggers:
     if problems:
         raise ConfigurationRefused(problems)
     return triggers
-
-
-def triggers_problems(settings: Settings) -> tuple[str, ...]:
-    """What is wrong with the file as it is, one sentence each: a worker that starts now would be refused."""
-    try:
-        standing_triggers(settings).current()
-    except ConfigurationRefused as error:
-        return error.problems
-    return ()

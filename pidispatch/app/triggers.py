@@ -15,6 +15,7 @@ from pidispatch.domain.triggers import Cron, Trigger, Triggers
 from pidispatch.errors import ConfigurationRefused, PidispatchError
 from pidispatch.store.breakers import BreakerRecord, breakers_of
 from pidispatch.store.database import Database
+from pidispatch.store.hostzones import SettledZone, settled_zones
 from pidispatch.store.slots import ScheduleRecord, SlotRecord, latest_slots, newest_slots, schedules_of
 from pidispatch.upkeep.scheduledruns import beyond
 
@@ -108,7 +109,7 @@ def standing(settings: Settings) -> Standing:
             rows = _rows(database, triggers)
     except PidispatchError as error:
         without_rows = str(error)
-    entries = tuple(_entries(triggers, rows or _Rows(), asked=rows is not None))
+    entries = tuple(_entries(triggers, rows or _Rows(), settings.worker_name, asked=rows is not None))
     file = None if settings.triggers_file is None else str(settings.triggers_file)
     return Standing(file, problems, triggers.notes, entries, without_rows)
 
@@ -154,6 +155,12 @@ class _Rows:
     records: Mapping[str, ScheduleRecord] = field(default_factory=dict)
     last: Mapping[str, SlotRecord] = field(default_factory=dict)
     breakers: Mapping[str, BreakerRecord] = field(default_factory=dict)
+    zones: Mapping[str, SettledZone] = field(default_factory=dict)
+
+    def zone(self, host: str, record: ScheduleRecord | None) -> str:
+        """That of an entry which names none."""
+        followed = self.zones.get(host if record is None else record.zone_of or host)
+        return host_zone() if followed is None else followed.zone
 
     def breaker(self, identity: str) -> BreakerRecord | None:
         return self.breakers.get(trigger_name(identity))
@@ -164,13 +171,13 @@ def _rows(database: Database, triggers: Triggers) -> _Rows:
     scheduled = {each.identity for each in triggers.entries if isinstance(each.on, Cron)} | records.keys()
     known = scheduled | {each.identity for each in triggers.entries}
     breakers = breakers_of(database, sorted({trigger_name(each) for each in known}))
-    return _Rows(records, newest_slots(database, sorted(scheduled)), breakers)
+    return _Rows(records, newest_slots(database, sorted(scheduled)), breakers, settled_zones(database))
 
 
-def _entries(triggers: Triggers, rows: _Rows, *, asked: bool) -> Iterator[Told]:
+def _entries(triggers: Triggers, rows: _Rows, host: str, *, asked: bool) -> Iterator[Told]:
     for trigger in triggers.entries:
         if isinstance(trigger.on, Cron):
-            yield _scheduled(trigger, trigger.on, rows, asked=asked)
+            yield _scheduled(trigger, trigger.on, rows, host, asked=asked)
         else:
             yield Told(trigger.identity, trigger, None, None, breaker=rows.breaker(trigger.identity))
     known = {each.identity for each in triggers.entries}
@@ -183,10 +190,10 @@ def _entries(triggers: Triggers, rows: _Rows, *, asked: bool) -> Iterator[Told]:
             )
 
 
-def _scheduled(trigger: Trigger, on: Cron, rows: _Rows, *, asked: bool) -> Told:
+def _scheduled(trigger: Trigger, on: Cron, rows: _Rows, host: str, *, asked: bool) -> Told:
     identity = trigger.identity
     record = rows.records.get(identity)
-    zone = on.tz or (record.zone if record is not None else host_zone())
+    zone = on.tz or rows.zone(host, record)
     timetable = Timetable(on.pattern, zone)
     told = None if record is None else (record.pattern, record.zone, record.missed)
     in_force = told == (on.pattern, zone, on.missed.value) if asked else None

@@ -16,6 +16,7 @@ from pidispatch.config import AT_SIGTERM, AtSigterm, Settings
 from pidispatch.errors import PidispatchError
 from pidispatch.gateway.client import ControlDoors
 from pidispatch.gateway.control import NAME as CONTROL
+from pidispatch.ports import KeptFiles
 from pidispatch.runtime.engine import Engine
 from pidispatch.runtime.image import check
 from pidispatch.runtime.imagebase import Base
@@ -27,6 +28,7 @@ from pidispatch.services.supervisor import Asked, Died, StopAsked, Tree
 from pidispatch.store import schema
 from pidispatch.store.database import Database
 from pidispatch.store.hosts import PostgresHosts
+from pidispatch.store.keptfiles import KeptFilesToRead
 from pidispatch.store.runs import PostgresRuns
 
 Say = Callable[[str], None]
@@ -66,7 +68,6 @@ def running(
     `everything` is the environment of the children, with secrets; `echo` shows what they log.
     """
     began = time.monotonic()
-    forwarded_environment(settings, everything)  # refused here, not by each new start of a worker
     home = home_of(settings)
     ended = make_room(settings, home, say)
     with home.lock(server_account()), Tree(home.logs, echo=_without_servers(say) if echo else None) as tree:
@@ -74,6 +75,8 @@ def running(
         database = Database(where.database, pool_size=2, application="pidispatch up")
         schema.upgrade(database, progress=say)
         say_why(ended, PostgresRuns(database))
+        kept = KeptFilesToRead(database, host=settings.worker_name)
+        forwarded_environment(settings, everything, kept)  # refused here, not by each new start of a worker
         ensure_image(settings, say)
         _start_ours(settings, everything, tree, database)
         say(f"ready in {time.monotonic() - began:.1f} s")
@@ -167,7 +170,7 @@ def _start_ours(settings: Settings, everything: Mapping[str, str], tree: Tree, d
     tree.add(
         "worker",
         worker_command(processes=1, threads=4),
-        without_keys(everything, settings)
+        without_keys(everything, settings, KeptFilesToRead(database, host=settings.worker_name))
         | {AT_SIGTERM: AtSigterm.LEAVE_RUNS},  # `up` itself decides on runs
         ready=lambda: hosts.has_worker_since(began),
         cwd=settings.home,
@@ -183,9 +186,11 @@ def worker_command(*, processes: int, threads: int) -> list[str]:
     ]  # fmt: skip
 
 
-def without_keys(everything: Mapping[str, str], settings: Settings) -> dict[str, str]:
+def without_keys(
+    everything: Mapping[str, str], settings: Settings, kept: KeptFiles | None = None
+) -> dict[str, str]:
     """The environment of a worker: provider keys are the gateway's alone."""
-    secret = key_variables(settings, provider_entries(settings))
+    secret = key_variables(settings, provider_entries(settings, kept))
     return {name: value for name, value in everything.items() if name not in secret}
 
 
@@ -196,18 +201,19 @@ def exec_worker(
 
     `at_sigterm` is None for what is configured.
     """
-    forwarded_environment(settings, environment())
     database = Database(addresses(settings).database, pool_size=1)
     schema.require(database)
     await_host_name(settings, database)
+    kept = KeptFilesToRead(database, host=settings.worker_name)
+    forwarded_environment(settings, environment(), kept)
+    own = without_keys(environment(), settings, kept)
     database.close()
-    kept = without_keys(environment(), settings)
     if at_sigterm is not None:
-        kept[AT_SIGTERM] = at_sigterm
+        own[AT_SIGTERM] = at_sigterm
     command = worker_command(processes=processes, threads=threads)
     settings.home.mkdir(parents=True, exist_ok=True)
     os.chdir(settings.home)
-    os.execve(command[0], command, kept)  # noqa: S606 - the same program, no shell
+    os.execve(command[0], command, own)  # noqa: S606 - the same program, no shell
 
 
 def stop_runs(settings: Settings, database: Database, say: Say) -> None:

@@ -15,12 +15,14 @@ from pidispatch.admit.checks import Checks
 from pidispatch.admit.gate import AdmissionGate
 from pidispatch.app.adapters import Adapters
 from pidispatch.app.hostname import HostNameTaken
+from pidispatch.app.keeping import limits_in_words
 from pidispatch.app.marks import mark_keeper, mark_reader
 from pidispatch.app.monitor import Monitor
 from pidispatch.app.places import addresses, host_zone
 from pidispatch.app.rooms import disk_bounds, lacks_room, places_of
 from pidispatch.app.waiting import wait_keeper
 from pidispatch.config import AtSigterm, Settings, without_effect
+from pidispatch.domain.hostidentity import Identity
 from pidispatch.execute.chain import ChainCollector, ChainLimits
 from pidispatch.execute.changes import Changes
 from pidispatch.execute.cleanup import Cleanup
@@ -31,9 +33,11 @@ from pidispatch.files.githead import head_commit
 from pidispatch.files.outbox import read_outbox
 from pidispatch.files.session import read_session
 from pidispatch.files.skills import check_skills, read_skills
+from pidispatch.files.watching import FileWatch
 from pidispatch.gateway.listing import open_doors
 from pidispatch.queue.admission import Admission
-from pidispatch.queue.bells import RedisBell
+from pidispatch.queue.bells import RedisBell, queue_of
+from pidispatch.queue.boot import AtBoot
 from pidispatch.queue.broker import WokenBroker, check_redis, make_broker
 from pidispatch.queue.prefetch import PrefetchThreads
 from pidispatch.queue.shutdown import PromptShutdown
@@ -46,6 +50,7 @@ from pidispatch.store import schema
 from pidispatch.store.admission import PostgresAdmissions
 from pidispatch.store.chains import PostgresChains
 from pidispatch.store.database import Database
+from pidispatch.store.hostzones import HostZones
 from pidispatch.store.schedules import PostgresSchedules
 from pidispatch.store.sessions import PostgresSessions
 from pidispatch.upkeep.leaving import STOP_SECONDS, Leaving
@@ -84,32 +89,44 @@ def build_worker(settings: Settings) -> WorkerApp:
     adapters.files.check()
     adapters.policies.load()
     adapters.triggers.load()
+    log.info("limits_in_force", **limits_in_words(adapters.policies.current()))
     if idle := without_effect(settings.sources):
         log.warning("settings_without_effect_yet", names=list(idle))
-    adapters.lifelines.hold(worker)
     identity = adapters.identity()
-    installation = adapters.hosts.register(
-        worker=worker,
+    adapters.stand(identity)
+    return _joined(adapters, adapters.hosts.installation(capacity=settings.concurrency), identity)
+
+
+def _register(adapters: Adapters, identity: Identity) -> None:
+    """Make this process known as a worker, once it boots as one. Raises HostNameTaken, DatabaseUnavailable."""
+    adapters.lifelines.hold(adapters.worker)
+    registered = adapters.hosts.register(
+        worker=adapters.worker,
         pid=os.getpid(),
         version=__version__,
-        capacity=settings.concurrency,
+        capacity=adapters.settings.concurrency,
         identity=identity,
     )
-    if not isinstance(installation, str):
-        raise HostNameTaken(settings.worker_name, identity, installation)
-    adapters.stand(identity)
+    if not isinstance(registered, str):
+        raise HostNameTaken(adapters.host, identity, registered)
     adapters.lost_lookers.count()  # a run that ends each worker as it starts must not be looked at again before
-    return _joined(adapters, installation)
 
 
-def _joined(adapters: Adapters, installation: str) -> WorkerApp:
+def _joined(adapters: Adapters, installation: str, identity: Identity) -> WorkerApp:
     beside = BesideTheWorker()
     gate = _gate(adapters)
     admission = Admission(gate)
     shutdown = PromptShutdown(begin=beside.begin_to_end, wait=_leaving(adapters))
     broker = make_broker(
         adapters.where.redis,
-        middleware=[shutdown, PrefetchThreads(), WarmThreads(gate.warm), beside, admission],
+        middleware=[
+            shutdown,
+            AtBoot(queue_of(adapters.host), lambda: _register(adapters, identity)),
+            PrefetchThreads(),
+            WarmThreads(gate.warm),
+            beside,
+            admission,
+        ],
     )
     bell = RedisBell(broker)
     gitbox = DockerGitBox(adapters.engine, installation=installation)
@@ -148,6 +165,7 @@ def _joined(adapters: Adapters, installation: str) -> WorkerApp:
     beside.add(keeper.run, wake=keeper.wake)
     beside.add(Monitor(adapters.settings, adapters.where, adapters.engine).run)
     beside.add(_room_keeper(adapters, installation).run)
+    beside.add(FileWatch([adapters.policies.look, adapters.triggers.look]).run)
     beside.at_end(lambda: adapters.hosts.leave(adapters.worker))
     return WorkerApp(
         host=adapters.host,
@@ -293,6 +311,7 @@ def _scheduler(adapters: Adapters, bell: RedisBell) -> Scheduler:
     return Scheduler(
         host=adapters.host,
         host_zone=host_zone(),
+        zones=HostZones(adapters.database, host=adapters.host, by=adapters.worker).zones,
         schedules=PostgresSchedules(adapters.database, host=adapters.host, make=runs),
         triggers=adapters.triggers.current,
         runs=runs,

@@ -3,7 +3,7 @@
 from typing import TypedDict
 
 from pidispatch.domain.money import dollars
-from pidispatch.domain.triggers import Cron, Trigger, Triggers, Work
+from pidispatch.domain.triggers import Trigger, Triggers, Work
 
 
 class Bounds(TypedDict):
@@ -45,9 +45,6 @@ def _problem(trigger: Trigger, most: int | None) -> str | None:
     work = trigger.work
     if most is not None and work.max_cost_micros is not None and work.max_cost_micros > most:
         return f"run.maxCostUsd must not be above PI_MAX_COST_USD, which is {dollars(most)}: an entry can only lower it"
-    relative = work.skills_dir is not None and not work.skills_dir.startswith("/")
-    if relative and isinstance(trigger.on, Cron):
-        return "run.skillsDir must be an absolute path"
     return None
 
 

@@ -76,6 +76,14 @@ def folder_scope(folder: str) -> str:
     return "folder:" + hashlib.sha256(lexical.encode(errors="surrogateescape")).hexdigest()[:16]
 
 
+def plain_scope(text: str) -> str:
+    """How two spellings of a folder or a repository are compared: slashes at the end and spaces around do not count."""
+    written = unicodedata.normalize("NFC", text.strip())
+    if written.startswith("/"):
+        return "/" + os.path.normpath(written).lstrip("/")
+    return written.rstrip("/")
+
+
 def folder_mutex(host: str, device: int, inode: int) -> str:
     """The lock of a folder by what was opened, so that links and case variants are one folder."""
     return f"inode:{host}:{device}:{inode}"

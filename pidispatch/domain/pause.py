@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from zoneinfo import ZoneInfo
 
+from pidispatch.domain.identity import plain_scope
+
 EVERYTHING = "*"
 LOCAL = "local"
 WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
@@ -30,8 +32,9 @@ class PauseWindow:
     last: date | None = None
 
     def covers(self, kind: str, text: str) -> bool:
-        """Whether a run is in this scope: by its folder or repository as written, or by `forge:repository`."""
-        return self.scope in {EVERYTHING, text} or (kind != LOCAL and self.scope == f"{kind}:{text}")
+        """Whether a run is in this scope: by its folder or repository, or by `forge:repository`, however spelled."""
+        scope, named = plain_scope(self.scope), plain_scope(text)
+        return scope in {EVERYTHING, named} or (kind != LOCAL and scope == f"{kind}:{named}")
 
     def until(self, now: datetime) -> datetime | None:
         """When it closes next, in UTC; None while it is closed.

@@ -21,6 +21,15 @@ class ScopeCaps:
     month_micros: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Basis:
+    """One of the operator's files, or several that are judged together, and which content of it is meant."""
+
+    name: str
+    place: str
+    digest: str
+
+
 class PauseCalendar(Protocol):
     """The pause windows, by the folder's or repository's name as it was given."""
 
@@ -52,7 +61,7 @@ class Policy:
     """Settings, overlay and limit files as they are now. `by_scope` is keyed as `runs.scope` or `project:<id>`.
 
     A dollar cap of any kind needs `max_cost_micros`, the cap of one run: that is what is reserved. `allowed_models` are
-    provider/model, None for any.
+    provider/model, None for any. `basis` are the files that it was read from.
     """
 
     provider: str
@@ -75,6 +84,7 @@ class Policy:
     names: Mapping[str, str] = field(default_factory=dict)  # what a person calls a key of `by_scope`
     pauses: PauseCalendar = field(default_factory=NeverPaused)
     allowed_models: tuple[str, ...] | None = None
+    basis: tuple[Basis, ...] = ()
 
     def narrowed(self, *, cost_cap: int | None, models: Sequence[str] | None) -> "Policy":
         """As it is for a run that asks for these: of two caps the smaller holds, of two lists of models its own."""

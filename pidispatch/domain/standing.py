@@ -9,13 +9,33 @@ from pidispatch.domain.triggers import Cron, Missed, Trigger, Triggers
 
 
 @dataclass(frozen=True, slots=True)
+class Zone:
+    """A zone that was settled for schedules that name none, and the host it was settled for."""
+
+    host: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Zones:
+    """The zone of this host, and those of schedules, by id, that began on another and follow that one's still."""
+
+    own: Zone
+    followed: Mapping[str, Zone] = field(default_factory=dict)
+
+    def of(self, schedule: str) -> Zone:
+        return self.followed.get(schedule, self.own)
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
-    """One schedule. `served`: this host has its folder."""
+    """One schedule. `served`: this host has its folder. `zone_of`: the host whose zone it follows; None: it names one."""
 
     trigger: Trigger
     timetable: Timetable
     missed: Missed
     served: bool = True
+    zone_of: str | None = None
 
     @property
     def id(self) -> str:
@@ -31,16 +51,22 @@ class Standing:
 
 
 def standing_of(
-    triggers: Triggers, *, host_zone: str, serves: Callable[[Trigger], bool] = lambda _: True
+    triggers: Triggers, zones: Zones, *, serves: Callable[[Trigger], bool] = lambda _: True
 ) -> Standing:
-    """`host_zone` is for entries that name none."""
+    """`zones` is for entries that name none."""
     entries: dict[str, Entry] = {}
     told = hashlib.sha256()
     for trigger in triggers.entries:
         if isinstance(trigger.on, Cron):
-            timetable = Timetable(trigger.on.pattern, trigger.on.tz or host_zone)
-            entry = Entry(trigger, timetable, trigger.on.missed, serves(trigger))
+            entry = _entry(trigger, trigger.on, zones.of(trigger.identity), serves)
             entries[entry.id] = entry
-            meaning = (entry.id, trigger.index, timetable, entry.missed, trigger.while_running, trigger.work)
+            meaning = (
+                entry.id, trigger.index, entry.timetable, entry.missed, trigger.while_running, trigger.work,
+            )  # fmt: skip
             told.update(repr(meaning).encode("utf-8", "surrogatepass"))
     return Standing(entries, told.hexdigest()[:32])
+
+
+def _entry(trigger: Trigger, on: Cron, zone: Zone, serves: Callable[[Trigger], bool]) -> Entry:
+    timetable = Timetable(on.pattern, on.tz or zone.name)
+    return Entry(trigger, timetable, on.missed, serves(trigger), None if on.tz else zone.host)

@@ -3,6 +3,7 @@
 import os
 import stat
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,6 +59,12 @@ def read(path: Path) -> Content:
     age = time.time() - max(after.st_mtime, after.st_ctime)
     settled = _mark(before) == _mark(after) and age > _SETTLED_SECONDS
     return Content(data, _mark(after), settled=settled)
+
+
+def place_of(paths: Sequence[Path]) -> str:
+    """The files by their absolute paths, one a line, as text that every database takes."""
+    written = "\n".join(os.path.abspath(path) for path in paths)  # noqa: PTH100 - links stay
+    return written.encode("utf-8", "backslashreplace").decode()
 
 
 def _mark(found: os.stat_result) -> Mark:

@@ -1,19 +1,16 @@
 """Hold the value of a file that must be right at each reading: a bad edit is told, never replaced by what was before."""
 
-import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import TypeVar
 
-import structlog
-
-from pidispatch.errors import ConfigurationRefused
-from pidispatch.files.reading import Content, mark_of, read
+from pidispatch.domain.files.inforce import not_in_force
+from pidispatch.domain.policy import Basis
+from pidispatch.files.live import LiveFiles
+from pidispatch.ports import KeptFiles
 
 T = TypeVar("T")
-
-log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,57 +20,49 @@ class Unusable:
     problems: tuple[str, ...]
 
 
-class StrictFile(Generic[T]):
-    """`parse` gets None for a missing file. Events: `<name>_loaded`, `_reloaded`, `_invalid`. Any thread may ask."""
+class StrictFile(LiveFiles[T]):
+    """`parse` gets None for a file that never was; one that is gone is no edit: what it said last holds.
 
-    def __init__(self, name: str, path: Path, parse: Callable[[bytes | None], T]) -> None:
-        self.path = path
-        self._name = name
-        self._parse = parse
-        self._lock = threading.Lock()
-        self._seen: tuple[Content, T | Unusable] | None = None
-        self._told: tuple[T | Unusable] | None = None
+    Events: `<name>_loaded` (not for a file that is not there), `_reloaded`, `_invalid`. Any thread may ask.
+    """
+
+    bad_event = "invalid"
+
+    def __init__(
+        self, name: str, path: Path, parse: Callable[[bytes | None], T], *, kept: KeptFiles | None = None
+    ) -> None:
+        super().__init__(name, (path,), lambda *contents: parse(contents[0]), kept=kept)
 
     def read(self) -> T | Unusable:
         """What the file says now."""
+        return self.read_with_basis()[0]
+
+    def read_with_basis(self) -> tuple[T | Unusable, tuple[Basis, ...]]:
+        """The same, and which content it is."""
         with self._lock:
-            found = self._look()
-            self._tell(found)
-            return found
+            if (self._loaded is None and not self._found.problems) or self._changed():
+                self._settle()
+            return (self._value() if self._usable else Unusable(self._found.problems)), self._basis()
 
     @property
     def problem(self) -> str | None:
-        found = self.read()
-        return "; ".join(found.problems) if isinstance(found, Unusable) else None
+        self.read()
+        return super().problem
 
-    def _look(self) -> T | Unusable:
-        seen = self._seen
-        try:
-            if seen and seen[0].settled and seen[0].mark == mark_of(self.path):
-                return seen[1]
-            content = read(self.path)
-        except ConfigurationRefused as error:
-            self._seen = None
-            return Unusable(error.problems)
-        found = seen[1] if seen and seen[0].data == content.data else self._parsed(content.data)
-        self._seen = (content, found)
-        return found
+    def not_in_force(self) -> Sequence[str]:
+        self.read()
+        return not_in_force(self.in_force, strict=True)
 
-    def _parsed(self, data: bytes | None) -> T | Unusable:
-        try:
-            return self._parse(data)
-        except ConfigurationRefused as error:
-            return Unusable(error.problems)
+    @property
+    def _usable(self) -> bool:
+        return not self._found.problems or self._gone
 
-    def _tell(self, found: T | Unusable) -> None:
-        """Once for each change; that the first reading is fine is no news, unless it has `notes`."""
-        told, self._told = self._told, (found,)
-        if told == (found,):
-            return
-        notes = list(getattr(found, "notes", ()))
-        if isinstance(found, Unusable):
-            event = f"{self._name}_invalid"
-            log.error(event, problems=list(found.problems))
-        elif told is not None or notes:
-            event = f"{self._name}_loaded" if told is None else f"{self._name}_reloaded"
-            log.info(event, file=str(self.path), notes=notes)
+    def _is_fault(self) -> bool:
+        return True
+
+    def _stands_in(self) -> str | None:
+        return "the last good edit" if self._usable else None
+
+    def _is_news(self) -> bool:
+        """That there is no file at the start is none."""
+        return self._seen is not None and self._seen[0].data is not None

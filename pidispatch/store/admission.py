@@ -1,6 +1,7 @@
 """Admit one waiting run: every fact, the reservation and the claim in one transaction."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -136,6 +137,7 @@ class PostgresAdmissions:
             "host": self._host,
             "capacity": ready.capacity,
             "caps": [_asked(cap) for cap in ready.caps],
+            "files": [asdict(each) for each in ready.basis],
         }
         return TAKE, {"asked": Jsonb({**asked, "claim": claim} if claims else asked)}
 
@@ -186,7 +188,7 @@ def scope_keys(scope: str, ready: Ready) -> list[str]:
 
 def _plain(run: Waiting, took: Any) -> Answer | None:
     """The answer where there is nothing to decide or to write."""
-    if not took.mine:
+    if not took.mine or took.stop == "files":  # read from a content that is not in force any more: look anew
         return Passed()
     if took.stop == "room":
         return NoRoom()

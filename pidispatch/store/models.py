@@ -817,6 +817,9 @@ class Schedule(Base):
     place: Mapped[int] = mapped_column(comment="Its place in the file, from 0; display only")
     pattern: Mapped[str] = mapped_column(comment="Five fields, or six with seconds first")
     zone: Mapped[str] = mapped_column(comment="The zone of its wall clock")
+    zone_of: Mapped[str | None] = mapped_column(
+        comment="The host whose zone it follows, also when another plans it; null: its entry names one"
+    )
     missed: Mapped[str] = mapped_column(comment="What becomes of missed instants: skip, once or all")
     revision: Mapped[str] = mapped_column(
         comment="Hash of the entries of its host's file: who holds other entries leaves it alone"
@@ -896,6 +899,53 @@ class UncountedEnding(Base):
         ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True, comment="The run"
     )
     trigger_id: Mapped[str] = mapped_column(comment="Its trigger")
+
+
+class OperatorFile(Base):
+    """One of the operator's files on one host, or several that are judged together."""
+
+    __tablename__ = "operator_files"
+    __table_args__ = (
+        CheckConstraint("(bad_since IS NULL) = (cardinality(problems) = 0)", name="operator_files_bad_since"),
+        CheckConstraint("digest ~ '^[0-9a-f]{64}$'", name="operator_files_digest"),
+        {"comment": "The last good content of each of the operator's files, by host"},
+    )
+
+    host: Mapped[str] = mapped_column(primary_key=True, comment="The host whose processes read it")
+    name: Mapped[str] = mapped_column(
+        primary_key=True, comment="What it is: scoped_limits, triggers and so on"
+    )
+    place: Mapped[str] = mapped_column(
+        primary_key=True, comment="Its path; one a line where several are judged together"
+    )
+    contents: Mapped[list[bytes | None] | None] = mapped_column(
+        ARRAY(LargeBinary()),
+        comment="What the files held when they were last good, null for one that is not there; "
+        "null in all when a known secret was in it",
+    )
+    digest: Mapped[str] = mapped_column(comment="sha256 of the contents")
+    in_force_since: Mapped[datetime] = mapped_column(comment="When this content was first read")
+    problems: Mapped[list[str]] = mapped_column(
+        ARRAY(Text()),
+        server_default=text("'{}'"),
+        comment="What is wrong with the files now; then the content here is in force in their place",
+    )
+    bad_since: Mapped[datetime | None] = mapped_column(comment="When they were first seen bad")
+
+
+class HostZone(Base):
+    """The zone of the schedules of a host that name none themselves."""
+
+    __tablename__ = "host_zones"
+    __table_args__ = (
+        CheckConstraint("zone <> ''", name="host_zones_zone"),
+        {"comment": "The zone of the schedules without tz, settled once for each host"},
+    )
+
+    host: Mapped[str] = mapped_column(primary_key=True, comment="The host")
+    zone: Mapped[str] = mapped_column(comment="The zone of its schedules that name none themselves")
+    settled_at: Mapped[datetime] = _now("When it was settled")
+    settled_by: Mapped[str] = mapped_column(comment="The first worker that planned, or who changed it")
 
 
 class Host(Base):

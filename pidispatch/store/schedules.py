@@ -27,7 +27,7 @@ ORDER BY next_at, id LIMIT :most FOR UPDATE SKIP LOCKED
 """)
 NEXT = text("SELECT min(next_at) FROM schedules WHERE host = :host AND removed_at IS NULL")
 KNOWN = text(f"""
-SELECT s.id, s.host, s.served, s.place, s.pattern, s.zone, s.missed, s.revision, s.removed_at,
+SELECT s.id, s.host, s.served, s.place, s.pattern, s.zone, s.zone_of, s.missed, s.revision, s.removed_at,
        coalesce(h.heartbeat_at > clock_timestamp() - interval '{ALIVE_SECONDS} seconds', false) AS alive
 FROM schedules s LEFT JOIN hosts h ON h.name = s.host
 WHERE s.host = :host OR s.id = ANY(:ids)
@@ -37,12 +37,12 @@ SELECT id, pattern, zone, missed, planned_until, next_at, removed_at FROM schedu
 WHERE id = ANY(:ids) ORDER BY id FOR UPDATE
 """).bindparams(bindparam("ids", type_=ARRAY(Text)))
 ADD = text("""
-INSERT INTO schedules (id, host, served, place, pattern, zone, missed, revision, planned_until, next_at, created_at, changed_at)
-VALUES (:id, :host, :served, :place, :pattern, :zone, :missed, :revision, :planned_until, :next_at, :now, :now)
+INSERT INTO schedules (id, host, served, place, pattern, zone, zone_of, missed, revision, planned_until, next_at, created_at, changed_at)
+VALUES (:id, :host, :served, :place, :pattern, :zone, :zone_of, :missed, :revision, :planned_until, :next_at, :now, :now)
 """)
 CHANGE = text("""
-UPDATE schedules SET host = :host, served = :served, place = :place, pattern = :pattern, zone = :zone, missed = :missed,
-  revision = :revision, planned_until = :planned_until, next_at = :next_at, removed_at = NULL, changed_at = :now
+UPDATE schedules SET host = :host, served = :served, place = :place, pattern = :pattern, zone = :zone, zone_of = :zone_of,
+  missed = :missed, revision = :revision, planned_until = :planned_until, next_at = :next_at, removed_at = NULL, changed_at = :now
 WHERE id = :id
 """)
 REMOVE = text("UPDATE schedules SET removed_at = :now, next_at = NULL, changed_at = :now WHERE id = :id")
@@ -155,6 +155,7 @@ class PostgresSchedules:
             "place": entry.trigger.index,
             "pattern": entry.timetable.pattern,
             "zone": entry.timetable.zone,
+            "zone_of": entry.zone_of,
             "missed": entry.missed.value,
             "revision": standing.revision,
         }

@@ -22,7 +22,7 @@ SELECT newest.* FROM unnest(:schedules) AS asked (id), LATERAL (
   {SLOT} WHERE s.schedule = asked.id ORDER BY s.planned_at DESC LIMIT 1) AS newest
 """).bindparams(bindparam("schedules", type_=ARRAY(Text)))  # noqa: S608 - fixed words
 SCHEDULES = text(f"""
-SELECT s.id, s.host, s.served, s.place, s.pattern, s.zone, s.missed, s.next_at, s.created_at, s.changed_at, s.removed_at,
+SELECT s.id, s.host, s.served, s.place, s.pattern, s.zone, s.zone_of, s.missed, s.next_at, s.created_at, s.changed_at, s.removed_at,
        coalesce(h.heartbeat_at > clock_timestamp() - interval '{ALIVE_SECONDS} seconds', false) AS alive
 FROM schedules s LEFT JOIN hosts h ON h.name = s.host WHERE s.removed_at IS NULL ORDER BY s.host, s.place, s.id
 """)  # noqa: S608 - a number
@@ -63,6 +63,7 @@ class ScheduleRecord:
     place: int
     pattern: str
     zone: str
+    zone_of: str | None
     missed: str
     next_at: datetime | None
     created_at: datetime

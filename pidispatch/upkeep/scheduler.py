@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import structlog
 
-from pidispatch.domain.standing import Standing, standing_of
+from pidispatch.domain.standing import Standing, Zones, standing_of
 from pidispatch.domain.triggers import Triggers
 from pidispatch.errors import PidispatchError, QueueUnavailable
 from pidispatch.ports import Bell, Planned, Schedules
@@ -25,6 +25,7 @@ TROUBLE = 2.0  # seconds
 class Scheduler:
     """`triggers` gives what is in force now, by the file as it is at this moment. `most_bells` is the host's room.
 
+    `zones` tells which zone is settled for entries that name none; given this process's, where none is yet.
     `count_endings` keeps the breakers up with the runs that ended.
     """
 
@@ -33,6 +34,7 @@ class Scheduler:
         *,
         host: str,
         host_zone: str,
+        zones: Callable[[str], Zones],
         schedules: Schedules,
         triggers: Callable[[], Triggers],
         runs: ScheduledRuns,
@@ -43,6 +45,7 @@ class Scheduler:
     ) -> None:
         self._host = host
         self._host_zone = host_zone
+        self._zones = zones
         self._schedules = schedules
         self._triggers = triggers
         self._runs = runs
@@ -51,6 +54,7 @@ class Scheduler:
         self._count_endings = count_endings
         self._monotonic = monotonic
         self._seen: Triggers | None = None
+        self._settled_zone: str | None = None
         self._standing = Standing()
         self._sync_at = 0.0
         self._plan_at = 0.0
@@ -85,7 +89,9 @@ class Scheduler:
 
         def current() -> Standing:
             seen.append(self._triggers())
-            return standing_of(seen[-1], host_zone=self._host_zone, serves=self._runs.serves)
+            zones = self._zones(self._host_zone)
+            self._tell_zone(zones.own.name)
+            return standing_of(seen[-1], zones, serves=self._runs.serves)
 
         self._standing = self._schedules.sync(current)
         if seen[-1] != self._seen:
@@ -119,6 +125,17 @@ class Scheduler:
             log.warning(
                 "not_rung", problem=str(error)
             )  # the rows are committed: the reconciler rings for them
+
+    def _tell_zone(self, settled: str) -> None:
+        """Once for each zone that is settled: two workers of a host must not plan by two clocks."""
+        if settled == self._settled_zone:
+            return
+        self._settled_zone = settled
+        if settled != self._host_zone:
+            way_out = "give entries a tz, or change it: `pidispatch triggers zone ZONE`"
+            log.warning("schedules_zone_differs", settled=settled, own=self._host_zone, way_out=way_out)
+        else:
+            log.info("schedules_zone", settled=settled)
 
     def _tell(self) -> None:
         entries = self._standing.entries.values()

@@ -55,7 +55,8 @@ def test_the_gateway_finds_every_key_where_it_was_said_to_be(settings, file, aut
     auth(groq={"type": "api_key", "key": "$GROQ_SECRET"}, anthropic={"type": "oauth", "access": "a"})
     monkeypatch.setattr("pidispatch.app.gateway.environment", lambda: {"VLLM_KEY": "v", "GROQ_SECRET": "g", "XAI_API_KEY": "x"})  # fmt: skip
 
-    found = _providers(settings(PIDISPATCH_PROVIDERS_FILE=str(file)))
+    made = settings(PIDISPATCH_PROVIDERS_FILE=str(file))
+    found = _providers(made, provider_entries(made))
 
     assert [found.find(name).key for name in ("vllm", "groq", "xai", "anthropic")] == ["v", "g", "x", None]
     assert found.facts("anthropic").lacks == "oauth-login"

@@ -18,7 +18,7 @@ def test_good_files_are_told_with_what_they_hold(command, folder):
 
     assert said.code == 0
     assert said.out.splitlines() == [
-        "ok: scoped-limits.json: scoped-limits, version 2, 1 row",
+        "ok: scoped-limits.json: scoped-limits, version 2, 1 row, 1 cap",
         "ok: projects.json: projects, 1 project, 1 member",
     ]
     assert said.err == ""

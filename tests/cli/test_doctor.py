@@ -393,7 +393,7 @@ def test_a_providers_file_that_a_gateway_would_refuse_is_a_failure(doctor, bare,
     file = tmp_path / "providers.json"
     bare.setenv("PIDISPATCH_PROVIDERS_FILE", str(file))
 
-    assert failures(doctor("--json"))["providers file"] == f"{file}: does not exist"
+    assert failures(doctor("--json"))["providers file"].startswith(f"not in force: {file}: does not exist; ")
     file.write_text('{"version": 1, "providers": {"groq": {"slots": 2}}}')
     assert told(doctor("--json"), "providers file")["grade"] == "ok"
 

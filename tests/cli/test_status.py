@@ -175,5 +175,5 @@ def test_a_triggers_file_that_is_not_in_force_is_said(pidispatch, bare, tmp_path
     said = pidispatch("status")
 
     assert said.code == 0
-    assert f"not in force: {tmp_path}/broken.json:1: triggers[0]: on must be an object\n" in said.out
+    assert f"not in force: {tmp_path}/broken.json:1: triggers[0]: on must be an object; " in said.out
     assert len(pidispatch("status", "--json").document["file_problems"]) == 1

@@ -12,7 +12,7 @@ from pidispatch.upkeep.scheduledruns import ScheduledRuns
 from tests.cli.lives import begin, end
 from tests.store.builders import a_host
 from tests.support.breaking import fail, open_one, some_breakers
-from tests.support.timed import Folders, the_schedules
+from tests.support.timed import UTC_EVERYWHERE, Folders, the_schedules
 
 KEYS = [
     "id", "index", "line", "type", "on", "run", "while_running", "priority", "not_enforced", "zone", "next_at", "in_force", "schedule",
@@ -48,7 +48,7 @@ class File:
     def sync(self, now=None):
         triggers = parse_triggers(self.path.read_bytes(), str(self.path))
         serves = ScheduledRuns(host="h1", open_folder=self.folders).serves
-        known = standing_of(triggers, host_zone="UTC", serves=serves)
+        known = standing_of(triggers, UTC_EVERYWHERE, serves=serves)
         self._standing = self._schedules.sync(lambda: known, now)
 
     def plan(self, now=None):

@@ -1,11 +1,9 @@
 """What an entry asks a run to keep within, key by key, and what a worker refuses of it."""
 
-from dataclasses import replace
-
 import pytest
 
 from pidispatch.domain.bounds import bound_problems, bounds_of
-from pidispatch.domain.triggers import Kind, LabelEvent, Labels, Triggers, Work
+from pidispatch.domain.triggers import Kind, Triggers, Work
 from tests.support.timed import an_entry
 
 NOTHING = {"cost_cap_micros": None, "allowed_models": None, "excluded_tools": None, "skills_dir": None}
@@ -34,12 +32,3 @@ def test_an_entry_can_only_lower_the_deployments_cap():
     told = "run.maxCostUsd must not be above PI_MAX_COST_USD, which is 1: an entry can only lower it"
     assert problem == f'/t.json:3: triggers[0] (id "over"): {told}'
     assert bound_problems(Triggers((over,)), "/t.json", max_cost_micros=None) == []
-
-
-def test_a_schedules_skills_have_an_absolute_path_and_a_forges_are_looked_at_run_by_run():
-    schedule = an_entry(skills_dir="skills")
-    label = replace(schedule, on=LabelEvent(Labels(("pi",))), index=1)
-
-    (problem,) = bound_problems(Triggers((schedule, label)), "/t.json", max_cost_micros=None)
-
-    assert problem == '/t.json:3: triggers[0] (id "nightly"): run.skillsDir must be an absolute path'

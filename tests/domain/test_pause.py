@@ -147,14 +147,20 @@ def test_days_and_dates_speak_of_the_day_on_which_a_night_begins():
     assert friday.until(at("2026-05-09T23:00:00Z")) is None
 
 
-def test_scopes_match_as_they_are_written():
+def test_scopes_match_however_their_folder_or_repository_is_spelled():
     def reaches(scope, kind, text):
         return PauseWindow(scope, time(0), time(1)).covers(kind, text)
 
     assert reaches("*", "local", "/srv/site")
     assert reaches("*", "github", "acme/web")
     assert reaches("/srv/site", "local", "/srv/site")
-    assert not reaches("/srv/site/", "local", "/srv/site")
+    for spelled in ("/srv/site/", "//srv//site", "/srv/./site", "/srv/x/../site/", " /srv/site "):
+        assert reaches(spelled, "local", "/srv/site")
+        assert reaches("/srv/site", "local", spelled)
+    assert not reaches("/srv", "local", "/srv/site")
+    assert not reaches("/srv/site/deeper", "local", "/srv/site")
+    assert reaches("acme/web/", "github", "acme/web")
+    assert reaches(" github:acme/web/", "github", "acme/web")
     assert reaches("acme/web", "github", "acme/web")
     assert reaches("acme/web", "gitlab", "acme/web")
     assert reaches("github:acme/web", "github", "acme/web")

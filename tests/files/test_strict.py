@@ -33,7 +33,7 @@ def test_each_reading_says_what_the_file_says_then(file, path):
         assert "dailyCap must be an integer" in file.problem
         path.write_text('{"dailyCap": 6}')
         assert file.read().daily_cap == 6
-        path.unlink()
+        path.write_text("{}")
         assert file.read() == Overlay()
 
     assert [each["event"].removeprefix("settings_overlay_") for each in logs] == [
@@ -42,6 +42,21 @@ def test_each_reading_says_what_the_file_says_then(file, path):
         "reloaded",
         "reloaded",
     ]
+
+
+def test_a_file_that_is_gone_lifts_nothing_and_says_so(file, path):
+    path.write_text('{"dailyCap": 5}')
+    assert file.read().daily_cap == 5
+
+    with capture_logs() as logs:
+        path.unlink()
+        assert file.read().daily_cap == 5
+        assert "is not there any more" in file.problem
+        path.write_text("{}")
+        assert (file.read(), file.problem) == (Overlay(), None)
+
+    assert [each["event"] for each in logs] == ["settings_overlay_invalid", "settings_overlay_reloaded"]
+    assert logs[0]["kept"] == "the last good edit"
 
 
 def test_a_file_that_cannot_be_read_is_unusable_and_back_again(file, path):

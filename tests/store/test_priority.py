@@ -9,7 +9,7 @@ from pidispatch.domain.files.triggers import parse_triggers
 from pidispatch.domain.standing import standing_of
 from pidispatch.ports import Admitted
 from tests.store.builders import a_host, a_run, try_next, value
-from tests.support.timed import the_schedules
+from tests.support.timed import UTC_EVERYWHERE, the_schedules
 from tests.support.wallclock import utc
 
 MONDAY = utc(2026, 5, 4)
@@ -36,7 +36,7 @@ def test_the_priority_of_an_entry_reaches_its_run_and_its_place_in_line(database
     a_host(database)
     by_hand = a_run(database, priority=1)
     schedules = the_schedules(database)
-    known = standing_of(parse_triggers(content(low=-5, none=0, high=50), "triggers.json"), host_zone="UTC")
+    known = standing_of(parse_triggers(content(low=-5, none=0, high=50), "triggers.json"), UTC_EVERYWHERE)
     schedules.sync(lambda: known, MONDAY)
     schedules.plan(known, MONDAY + timedelta(hours=3))
 

@@ -3,7 +3,7 @@
 import zlib
 from datetime import timedelta
 
-from pidispatch.domain.standing import standing_of
+from pidispatch.domain.standing import Zone, Zones, standing_of
 from pidispatch.domain.triggers import Cron, Kind, Missed, Trigger, Triggers, WhileRunning, Work
 from pidispatch.errors import FolderRefused
 from pidispatch.ports import LocalFolder
@@ -11,6 +11,7 @@ from pidispatch.store.schedules import PostgresSchedules
 from pidispatch.upkeep.scheduledruns import ScheduledRuns
 
 HOST = "h1"
+UTC_EVERYWHERE = Zones(Zone(HOST, "UTC"))
 
 
 def an_entry(
@@ -32,7 +33,7 @@ def the_file(*entries):
 
 
 def standing(*entries):
-    return standing_of(the_file(*entries), host_zone="UTC")
+    return standing_of(the_file(*entries), UTC_EVERYWHERE)
 
 
 class Folders:

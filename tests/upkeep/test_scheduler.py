@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy import text
 
 from pidispatch.errors import DatabaseUnavailable, QueueUnavailable
+from pidispatch.store.hostzones import HostZones
 from pidispatch.upkeep.breakers import BreakerKeeper
 from pidispatch.upkeep.scheduledruns import ScheduledRuns
 from pidispatch.upkeep.scheduler import LOOK_AT_FILE, SYNC_AGAIN, Scheduler
@@ -39,6 +40,7 @@ class Place:
         self.scheduler = Scheduler(
             host=HOST,
             host_zone="UTC",
+            zones=HostZones(database, host=HOST, by="w1").zones,
             schedules=self.schedules,
             triggers=lambda: self.file,
             runs=ScheduledRuns(host=HOST, open_folder=self.folders),

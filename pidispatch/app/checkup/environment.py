@@ -1,6 +1,6 @@
 """Check what is outside: Redis, the engine, the image, the gateway, the files of limits."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from pidispatch import shipped
 from pidispatch.app import egress
@@ -13,12 +13,13 @@ from pidispatch.domain.checkup import Finding, Grade
 from pidispatch.domain.policy import Policy
 from pidispatch.errors import ConfigurationRefused, GatewayUnavailable
 from pidispatch.gateway.client import ControlDoors
+from pidispatch.ports import KeptFiles
 from pidispatch.queue.broker import check_redis
 from pidispatch.runtime import image
 from pidispatch.runtime.engine import Engine
 from pidispatch.runtime.image import DockerImages
 
-MEND = "mend it, `pidispatch check FILE` judges a file; a worker that started before keeps its last good edit, if any"
+MEND = "mend it, `pidispatch check FILE` judges a file; what was last good holds until then, where it says so"
 START_THE_GATEWAY = "start `pidispatch up`, or `python -m pidispatch.entrypoints.gateway` beside the worker"
 
 
@@ -66,49 +67,52 @@ def check_gateway(doors: ControlDoors, settings: Settings) -> Iterator[Finding]:
         yield Finding("pressure", Grade.WARNING, words, "wait, or ask the provider for a higher limit")
 
 
-def check_policy(settings: Settings) -> Finding:
-    """Read as a worker that starts would: it has no earlier edit that could stay in force."""
-    policies = FilePolicies(settings)
-    problems: tuple[str, ...] = ()
+def check_policy(settings: Settings, kept: KeptFiles | None = None) -> Finding:
+    """Read as a worker that starts would: what was last good stands in for a bad edit, where it is kept."""
+    policies = FilePolicies(settings, kept)
     try:
         policies.load()
-        problems = policies.problems()
-        policy = policies.current()
+        problems, policy = policies.problems(), policies.current()
     except ConfigurationRefused as error:
-        return Finding("limits", Grade.FAILED, "; ".join(error.problems), MEND)
+        return Finding("limits", Grade.FAILED, "; ".join(policies.problems() or error.problems), MEND)
     if isinstance(policy, Policy) and not problems:
         return Finding("limits", Grade.OK, f"windows with a cap: {len(policy.every_cap())}")
     reason = "" if isinstance(policy, Policy) else policy.reason
-    return Finding("limits", Grade.FAILED, "; ".join(problems) or reason, MEND)
+    return Finding("limits", Grade.FAILED, _bad(problems) or reason, MEND)
 
 
-def check_triggers(settings: Settings) -> Finding:
+def _bad(problems: Sequence[str]) -> str:
+    return "; ".join(f"not in force: {problem}" for problem in problems)
+
+
+def check_triggers(settings: Settings, kept: KeptFiles | None = None) -> Finding:
     """Read as a worker that starts would."""
     if settings.triggers_file is None:
         return Finding("triggers", Grade.OK, "no file: nothing starts by itself")
-    try:
-        found = standing_triggers(settings).current()
-    except ConfigurationRefused as error:
-        return Finding("triggers", Grade.FAILED, "; ".join(error.problems), MEND)
-    return Finding("triggers", Grade.OK, f"entries: {len(found.entries)}")
+    triggers = standing_triggers(settings, kept)
+    if problems := triggers.problems():
+        return Finding("triggers", Grade.FAILED, _bad(problems), MEND)
+    return Finding("triggers", Grade.OK, f"entries: {len(triggers.current().entries)}")
 
 
-def check_prices(settings: Settings) -> Finding:
+def check_prices(settings: Settings, kept: KeptFiles | None = None) -> Finding:
     """Read as a gateway that starts would."""
     if settings.prices_file is None:
         return Finding("prices", Grade.OK, "no file: the prices of genai-prices are in force")
-    problems = prices_problems(settings)
+    problems = prices_problems(settings, kept)
     if problems:
-        return Finding("prices", Grade.FAILED, "; ".join(problems), MEND.replace("worker", "gateway"))
+        return Finding("prices", Grade.FAILED, _bad(problems), MEND.replace("worker", "gateway"))
     return Finding("prices", Grade.OK, f"{settings.prices_file} comes before the prices of genai-prices")
 
 
-def check_egress(settings: Settings) -> Finding:
+def check_egress(settings: Settings, kept: KeptFiles | None = None) -> Finding:
     """Read as a gateway that starts would."""
     try:
-        found = egress.state(settings)
+        found = egress.state(settings, kept)
     except ConfigurationRefused as error:
         return Finding("egress", Grade.FAILED, "; ".join(error.problems), MEND)
+    if found.problems:
+        return Finding("egress", Grade.FAILED, _bad(found.problems), MEND)
     if found.off_because is not None:
         return Finding(
             "egress",

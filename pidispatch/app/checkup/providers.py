@@ -2,14 +2,13 @@
 
 from collections.abc import Iterator
 
-from pidispatch.app.providerfile import provider_entries
+from pidispatch.app.providerfile import providers_file
 from pidispatch.config import Settings
 from pidispatch.domain.checkup import Finding, Grade
 from pidispatch.domain.files.piauth import KEY_COMMAND, OAUTH_LOGIN
 from pidispatch.domain.providers import key_names
 from pidispatch.domain.rates import Rating
-from pidispatch.errors import ConfigurationRefused
-from pidispatch.ports import Doors, ProviderFacts
+from pidispatch.ports import Doors, KeptFiles, ProviderFacts
 
 _LACKS = {
     OAUTH_LOGIN: "pi is logged in by OAuth, which is no API key",
@@ -17,17 +16,17 @@ _LACKS = {
 }
 
 
-def check_providers_file(settings: Settings) -> Iterator[Finding]:
+def check_providers_file(settings: Settings, kept: KeptFiles | None = None) -> Iterator[Finding]:
     """Read as a gateway that starts would; one that runs keeps what it read."""
-    if settings.providers_file is None:
+    file = providers_file(settings, kept)
+    if file is None:
         return
-    try:
-        found = provider_entries(settings)
-    except ConfigurationRefused as error:
-        way_out = "mend it: a gateway that starts refuses it; `pidispatch check FILE` judges it"
-        yield Finding("providers file", Grade.FAILED, "; ".join(error.problems), way_out)
+    if problems := file.not_in_force():
+        way_out = "mend it, and start the gateway again; `pidispatch check FILE` judges it"
+        told = "; ".join(f"not in force: {problem}" for problem in problems)
+        yield Finding("providers file", Grade.FAILED, told, way_out)
         return
-    yield Finding("providers file", Grade.OK, f"providers: {len(found.entries)}")
+    yield Finding("providers file", Grade.OK, f"providers: {len(file.current().entries)}")
 
 
 def check_provider(doors: Doors, settings: Settings) -> Iterator[Finding]:

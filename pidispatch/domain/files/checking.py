@@ -1,6 +1,6 @@
 """Judge the text of any of the operator's files, alone and beside the files it speaks of."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import assert_never
@@ -16,6 +16,7 @@ from pidispatch.domain.files.projects import Projects, judge_together, parse_pro
 from pidispatch.domain.files.providers import ProviderEntries, parse_providers
 from pidispatch.domain.files.scopedlimits import ScopedLimits, parse_scoped_limits
 from pidispatch.domain.files.scopes import ScopeKind
+from pidispatch.domain.files.summary import counts_of, in_words
 from pidispatch.domain.files.triggers import parse_triggers
 from pidispatch.domain.pause import PauseWindows
 from pidispatch.domain.triggers import Triggers
@@ -59,37 +60,7 @@ class Checked:
 
     @property
     def summary(self) -> str:
-        return "refused" if self.value is None else ", ".join(_held_by(self.value))
-
-
-def _held_by(value: Value) -> Iterator[str]:
-    match value:
-        case ScopedLimits():
-            yield f"version {value.version}"
-            yield _count(len(value.rows), "row")
-        case Projects():
-            yield _count(len(value.projects), "project")
-            yield _count(sum(len(each.members) for each in value.projects), "member")
-        case PauseWindows():
-            yield _count(len(value.windows), "window")
-        case Triggers():
-            yield _count(len(value.entries), "trigger")
-        case PriceFile():
-            yield _count(len(value.models), "price")
-            yield f"{len(value.covered) - len(value.plans)} free"
-            yield f"{len(value.plans)} in a plan"
-        case ProviderEntries():
-            yield _count(len(value.entries), "provider")
-        case Allowlist():
-            yield _count(len(value.entries), "host")
-        case Overlay():
-            yield _count(sum(getattr(value, key.attribute) is not None for key in KEYS.values()), "key")
-        case never:
-            assert_never(never)
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
+        return "refused" if self.value is None else in_words(counts_of(self.value))
 
 
 def check(file: str, content: bytes, kind: FileKind | None = None) -> Checked:

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 from pidispatch.domain.files.jsonfile import SAFE_MAX, Node, Number, shown
+from pidispatch.domain.files.lookalikes import Family
 from pidispatch.domain.money import WANTED, WANTED_OR_ZERO, micros_of, micros_or_zero_of
 from pidispatch.errors import ConfigurationRefused
 
@@ -100,6 +101,15 @@ class Entry:
             self.report.note(
                 self.fields[name].line, f"{self._place(shown(name))} is unknown here and ignored"
             )
+
+    def refuse_meant(self, family: Family) -> None:
+        """Refuse what is not known and was meant to be a key of the family, which bounds something."""
+        for name in list(self.unknown()):
+            meant = family.meant_by(name)
+            if meant is not None:
+                self._known.add(name)
+                told = f"is not a key; {meant} is, and it must be spelled and placed like that"
+                self.report.refuse(self.fields[name].line, f"{self._place(shown(name))} {told}")
 
     def refuse_unknown(self, known: Collection[str]) -> None:
         for name in self.unknown():

@@ -7,7 +7,7 @@ from typing import Any
 
 from pidispatch.domain.files.fields import Report, root_entry
 from pidispatch.domain.files.jsonfile import Node, read_json, shown
-from pidispatch.domain.files.overlaykeys import KEYS, accepted, dollar_key_meant
+from pidispatch.domain.files.overlaykeys import KEYS, accepted, key_meant
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ def _read(name: str, node: Node, values: dict[str, Any], report: Report) -> None
         if values[key.attribute] is None:
             report.refuse(node.line, f"{name} must be {key.wanted}; to switch it off, leave it out")
         return
-    meant = dollar_key_meant(name)
+    meant = key_meant(name)
     if meant is not None:
         report.refuse(node.line, f"{shown(name)} is not a key; {meant} is, and it must be spelled like that")
     else:

@@ -5,7 +5,7 @@ import re
 from pidispatch.domain.files.fields import Report, root_entry
 from pidispatch.domain.files.jsonfile import Node, Number, read_json, shown, write_json
 from pidispatch.domain.files.overlay import parse_overlay
-from pidispatch.domain.files.overlaykeys import KEYS, Key, Kind, accepted, dollar_key_meant
+from pidispatch.domain.files.overlaykeys import KEYS, Key, Kind, accepted, key_meant
 from pidispatch.errors import ConfigurationRefused
 
 
@@ -51,7 +51,7 @@ def value_of(content: bytes | None, key: str, file: str = "settings.json") -> st
 
 
 def _no_such_key(key: str) -> str:
-    meant = dollar_key_meant(key) or next((name for name in KEYS if name.lower() == key.lower()), None)
+    meant = key_meant(key) or next((name for name in KEYS if name.lower() == key.lower()), None)
     hint = f"; did you mean {meant}?" if meant else ""
     return f"{shown(key)} is no setting{hint} Known are {', '.join(KEYS)}"
 

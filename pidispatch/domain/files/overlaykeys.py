@@ -1,4 +1,4 @@
-"""Name the keys of `settings.json`, and recognise what was meant to be one of its dollar keys."""
+"""Name the keys of `settings.json`, and recognise what was meant to be one of them."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -68,17 +68,17 @@ KEYS: Mapping[str, Key] = MappingProxyType(
     }
 )
 
-_DOLLAR_SKELETONS = {skeleton(key.name): key.name for key in KEYS.values() if key.kind is Kind.AMOUNT}
+_SKELETONS = {skeleton(key.name): key.name for key in KEYS.values()}
 _ENV_PREFIXES = (skeleton("PI"), skeleton("PIDISPATCH"))
 
 
-def dollar_key_meant(name: str) -> str | None:
-    """The dollar key that an unknown `name` is a spelling of: case, separators, look-alikes, the variable's name."""
+def key_meant(name: str) -> str | None:
+    """The key that an unknown `name` is a spelling of: case, separators, look-alikes, the variable's name."""
     if len(name) > 200:
         return None
     eye = skeleton(name)
     for prefix in ("", *_ENV_PREFIXES):
-        if eye.startswith(prefix) and (found := _DOLLAR_SKELETONS.get(eye[len(prefix) :])):
+        if eye.startswith(prefix) and (found := _SKELETONS.get(eye[len(prefix) :])):
             return found
     return None
 

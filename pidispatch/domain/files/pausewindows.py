@@ -7,10 +7,31 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from pidispatch.domain.files.fields import Entry, Report, root_entry
 from pidispatch.domain.files.jsonfile import read_json
-from pidispatch.domain.files.scopes import FORGES, is_foreign_path, is_repository, prefix_of, trim
+from pidispatch.domain.files.lookalikes import family_of
+from pidispatch.domain.files.scopes import (
+    FORGES,
+    is_foreign_path,
+    is_relative_folder,
+    is_repository,
+    prefix_of,
+    trim,
+)
+from pidispatch.domain.identity import plain_scope
 from pidispatch.domain.pause import EVERYTHING, WEEKDAYS, PauseWindow, PauseWindows
 
 _TIME = re.compile(r"([0-9]|[01][0-9]|2[0-3]):([0-5][0-9])")
+# Without one of these a window is open at other times than was meant.
+BOUNDS = family_of(
+    "",
+    gaps=False,
+    scope="scopes",
+    to="until till end",
+    tz="timezone zone",
+    days="day weekday weekdays",
+    dateFrom="startdate datestart fromdate",
+    dateTo="enddate dateend todate",
+)
+LIST = family_of("", gaps=False, windows="window")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
@@ -19,6 +40,7 @@ def parse_pause_windows(content: bytes, file: str) -> PauseWindows:
     report = Report(file)
     root = root_entry(read_json(content, file), report, 'an object with "windows"')
     windows = [_window(entry) for _, entry in root.entries("windows", "scope")]
+    root.refuse_meant(LIST)
     root.drop_unknown()
     report.close()
     return PauseWindows(tuple(window for window in windows if window is not None), tuple(report.notes))
@@ -34,6 +56,7 @@ def _window(entry: Entry) -> PauseWindow | None:
     first, last = _date(entry, "dateFrom"), _date(entry, "dateTo")
     if first is not None and last is not None and first > last:
         entry.refuse("dateTo", "must not be before dateFrom")
+    entry.refuse_meant(BOUNDS)
     entry.drop_unknown()
     if scope is None or begin is None or end is None:
         return None
@@ -49,15 +72,20 @@ def _scope(entry: Entry) -> str | None:
         return None
     prefix = prefix_of(trim(scope))
     if prefix is not None:
-        forge, _, repository = scope.partition(":")
+        forge, _, repository = plain_scope(scope).partition(":")
         if forge not in FORGES:
             known = ", ".join(f"{each}:" for each in FORGES)
             entry.refuse("scope", f"begins with an unknown prefix; known are {known}")
         elif not is_repository(repository):
             entry.refuse("scope", f"must name a repository as {forge}:owner/name")
         return scope
-    reachable = scope == EVERYTHING or scope.startswith("/") or is_repository(scope)
-    if not reachable or is_foreign_path(scope):
+    if is_relative_folder(scope):
+        entry.refuse(
+            "scope", "must be an absolute folder: nothing is known here of a home or a directory to begin at"
+        )
+    plain = plain_scope(scope)
+    reachable = plain == EVERYTHING or plain.startswith("/") or is_repository(plain)
+    if not reachable or is_foreign_path(plain):
         entry.report.note(
             entry.fields["scope"].line, f"{entry.where}: scope names no absolute folder and no owner/name"
         )

@@ -5,12 +5,15 @@ from functools import cached_property
 
 from pidispatch.domain.files.fields import Entry, Report, require_version, root_entry
 from pidispatch.domain.files.jsonfile import Node, read_json, shown
+from pidispatch.domain.files.lookalikes import family_of
 from pidispatch.domain.files.scopedlimits import ScopedLimits, parse_scoped_limits
 from pidispatch.domain.files.scopes import LOCAL, ScopeKind, is_project_id, named, scope_of
 from pidispatch.domain.identity import folder_scope
 from pidispatch.errors import ConfigurationRefused
 
 VERSION = 1
+LIST = family_of("", gaps=False, projects="project")
+MEMBERS = family_of("", gaps=False, members="member folders repositories repos")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,7 @@ def parse_projects(content: bytes, file: str) -> Projects:
     ids: dict[str, int] = {}
     owners: dict[str, str] = {}
     projects = [_project(entry, index, ids, owners) for index, entry in root.entries("projects", "id")]
+    root.refuse_meant(LIST)
     root.drop_unknown()
     report.close()
     return Projects(tuple(projects), tuple(report.notes))
@@ -77,6 +81,7 @@ def _project(entry: Entry, index: int, ids: dict[str, int], owners: dict[str, st
         entry.refuse("id", f"is also that of projects[{ids[identity]}]")
     name = entry.text("name")
     members = _members(entry, owners)
+    entry.refuse_meant(MEMBERS)
     entry.drop_unknown()
     return Project(identity or "", name, members)
 

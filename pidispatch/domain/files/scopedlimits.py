@@ -5,10 +5,12 @@ from functools import cached_property
 
 from pidispatch.domain.files.fields import Entry, Report, require_version, root_entry
 from pidispatch.domain.files.jsonfile import read_json, shown
+from pidispatch.domain.files.lookalikes import family_of
 from pidispatch.domain.files.scopes import (
     LOCAL,
     Named,
     ScopeKind,
+    is_relative_folder,
     named,
     named_verbatim,
     reaches_nothing,
@@ -22,6 +24,23 @@ VERSION = 3  # the newest grammar; a file of a newer one is refused, since a cap
 COUNTS = ("day", "week", "month", "concurrent")
 AMOUNTS = ("dayUsd", "weekUsd", "monthUsd")
 SIZES = ("memory", "cpus", "hostShare", "minJobs")
+# A bound that is dropped is a bound that is not there.
+BOUNDS = family_of(
+    "",
+    gaps=False,
+    day="days daily perday runsaday dailycap",
+    week="weeks weekly perweek weeklycap",
+    month="months monthly permonth monthlycap",
+    concurrent="concurrency parallel maxconcurrent atatime",
+    dayUsd="dailyusd dailycostusd usdaday",
+    weekUsd="weeklyusd weeklycostusd",
+    monthUsd="monthlyusd monthlycostusd",
+    memory="mem memorymib",
+    cpus="cpu",
+    hostShare="",
+    minJobs="",
+)
+LIST = family_of("", gaps=False, limits="limit")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +123,7 @@ def parse_scoped_limits(content: bytes, file: str) -> ScopedLimits:
         if (row := _row(entry, version=version, index=index)) is not None
     ]
     _refuse_doubles(rows, report)
+    root.refuse_meant(LIST)
     root.drop_unknown()
     report.close()
     return ScopedLimits(tuple(rows), version, tuple(report.notes))
@@ -117,6 +137,8 @@ def _row(entry: Entry, *, version: int, index: int) -> ScopeLimit | None:
     if version >= 3:
         entry.refuse_unknown(("scope", *COUNTS, *AMOUNTS, *SIZES))
     else:
+        _refuse_later_bounds(entry, version)
+        entry.refuse_meant(BOUNDS)
         entry.drop_unknown()
     if scope is None:
         return None
@@ -138,6 +160,14 @@ def _row(entry: Entry, *, version: int, index: int) -> ScopeLimit | None:
     )
 
 
+def _refuse_later_bounds(entry: Entry, version: int) -> None:
+    """What only a later version reads was written to bound something, so it is not dropped."""
+    for names, needed in ((AMOUNTS, 2), (SIZES, 3)):
+        for name in names:
+            if version < needed and entry.node(name) is not None:
+                entry.refuse(name, f'needs "version": {needed}, this file is of version {version}')
+
+
 def _scope(entry: Entry, version: int) -> Named | None:
     if entry.node("scope") is None:
         entry.refuse("scope", "must be a text that is not empty")
@@ -152,6 +182,8 @@ def _scope(entry: Entry, version: int) -> Named | None:
         entry.refuse("scope", 'must not hold "*" or NUL: scopes match exactly')
         return None
     found = named_verbatim(text) if version == 1 else named(text)
+    if is_relative_folder(text):
+        found = "must be an absolute folder: nothing is known here of a home or a directory to begin at"
     if isinstance(found, str):
         entry.refuse("scope", found)
         return None

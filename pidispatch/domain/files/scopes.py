@@ -96,6 +96,11 @@ def _prefixed(written: str, prefix: str, subject: str) -> Named | str:
             return f"must name a repository as {prefix}:owner/name"
 
 
+def is_relative_folder(text: str) -> bool:
+    """Whether it was meant as a folder, from the home or from here, and not as an owner's repository."""
+    return re.match(r"~|\.\.?(/|$)", trim(text)) is not None
+
+
 def is_project_id(text: str) -> bool:
     return _PROJECT_ID.fullmatch(text) is not None
 

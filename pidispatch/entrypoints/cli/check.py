@@ -1,5 +1,6 @@
 """`check`: judge the operator's files before they are put in place."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,18 +22,21 @@ def check(
     as_json: AsJson = False,
 ) -> None:
     """Say whether limits, projects, pauses, settings, triggers and prices are accepted: exit code 0, or 2 with every problem."""
+    from pidispatch.app.keeping import in_place_of
     from pidispatch.app.operatorfiles import check_files
 
     checked = check_files(files, kind)
+    refused = [Path(each.file) for each in checked if each.problems]
+    holds = in_place_of(refused) if refused else {}
     if as_json:
-        print_json([_document(each) for each in checked])
+        print_json([_document(each, holds.get(Path(each.file), ())) for each in checked])
     else:
         for each in checked:
-            _print(each)
+            _print(each, holds.get(Path(each.file), ()))
     raise typer.Exit(2 if any(each.problems for each in checked) else 0)
 
 
-def _document(checked: "Checked") -> dict[str, object]:
+def _document(checked: "Checked", holds: Sequence[str]) -> dict[str, object]:
     return {
         "file": checked.file,
         "kind": checked.kind,
@@ -40,12 +44,15 @@ def _document(checked: "Checked") -> dict[str, object]:
         "summary": checked.summary,
         "problems": checked.problems,
         "notes": checked.notes,
+        "not_in_force": list(holds),
     }
 
 
-def _print(checked: "Checked") -> None:
+def _print(checked: "Checked", holds: Sequence[str]) -> None:
     for problem in checked.problems:
         err.print(f"pidispatch: {plain(problem)}")
+    for sentence in holds:
+        err.print(f"pidispatch: {plain(sentence)}")
     if not checked.problems:
         out.print(plain(f"ok: {checked.file}: {checked.kind}, {checked.summary}"))
     for note in checked.notes:

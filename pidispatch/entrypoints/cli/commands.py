@@ -29,6 +29,7 @@ from pidispatch.entrypoints.cli import (
     triggers,
     triggershow,
     triggertest,
+    triggerzone,
     up,
 )
 
@@ -78,4 +79,5 @@ triggers.triggers.command("next")(triggernext.next_instants)
 triggers.triggers.command("test")(triggertest.rehearse)
 triggers.triggers.command()(triggerrearm.rearm)
 triggers.triggers.command()(closing.close)
+triggers.triggers.command()(triggerzone.zone)
 cli.add_typer(triggers.triggers)

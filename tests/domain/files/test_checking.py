@@ -31,7 +31,7 @@ def test_name_or_content_tells_what_a_file_is(file, content, kind):
 
 
 def test_what_was_said_wins_over_the_name():
-    assert check("settings.json", ROWS, FileKind.SCOPED_LIMITS).summary == "version 2, 1 row"
+    assert check("settings.json", ROWS, FileKind.SCOPED_LIMITS).summary == "version 2, 1 row, 1 cap"
 
 
 def test_a_file_that_is_no_json_says_so_also_when_nothing_tells_what_it_is():
@@ -41,7 +41,7 @@ def test_a_file_that_is_no_json_says_so_also_when_nothing_tells_what_it_is():
 @pytest.mark.parametrize(
     ("content", "summary"),
     [(PROJECTS, "1 project, 1 member"), (b'{"windows": []}', "0 windows"), (b'{"dailyCap": 5, "model": "x", "y": 1}', "2 keys"),
-     (PRICES, "1 price, 2 free, 1 in a plan"), (b'{"triggers": []}', "0 triggers"), (TRIGGERS, "1 trigger")],
+     (PRICES, "1 price, 2 free, 1 in a plan"), (b'{"triggers": []}', "0 triggers, 0 schedules"), (TRIGGERS, "1 trigger, 1 schedule")],
 )  # fmt: skip
 def test_a_summary_counts(content, summary):
     assert check("a.json", content).summary == summary

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pidispatch.domain.files.jsonfile import Number, read_json
 from pidispatch.domain.files.overlay import Effective, Overlay, merge, parse_overlay
 from pidispatch.domain.files.overlayedit import value_of, with_key
-from pidispatch.domain.files.overlaykeys import KEYS, Kind, dollar_key_meant
+from pidispatch.domain.files.overlaykeys import KEYS, Kind, key_meant
 from pidispatch.errors import ConfigurationRefused
 
 BASE = Effective(provider="anthropic", model="sonnet", max_turns=30, daily_cap=25, concurrency=3)
@@ -130,10 +130,10 @@ def test_what_is_no_object_or_has_a_key_twice_is_refused(content):
 
 
 def test_unknown_keys_are_dropped_and_told():
-    found = parse(dailyCap=5, DAILYCAP=6, theme="dark")
+    found = parse(dailyCap=5, theme="dark")
 
-    assert (found.daily_cap, found.unknown) == (5, ("DAILYCAP", "theme"))
-    assert found.notes[1] == 'settings.json:1: "theme" is unknown and ignored'
+    assert (found.daily_cap, found.unknown) == (5, ("theme",))
+    assert found.notes[0] == 'settings.json:1: "theme" is unknown and ignored'
 
 
 @pytest.mark.parametrize(
@@ -155,9 +155,16 @@ def test_a_near_miss_of_a_dollar_key_refuses_the_file(spelled, meant):
     assert "5" not in said.replace(spelled, "").replace("settings.json:1", "")
 
 
+@pytest.mark.parametrize(
+    "spelled", ["DAILYCAP", "daily_cap", "PI_DAILY_CAP", "max-turns", "Concurrency", "soft hold pct"]
+)
+def test_a_near_miss_of_any_key_refuses_the_file(spelled):
+    assert "and it must be spelled like that" in refused({spelled: 5})
+
+
 @pytest.mark.parametrize("name", ["maxCost", "cost", "usd", "maxCostEur", "", "pi", "x" * 10_000, "theme"])
 def test_other_names_are_no_near_misses(name):
-    assert dollar_key_meant(name) is None
+    assert key_meant(name) is None
 
 
 @given(st.sampled_from(AMOUNTS), st.data())
@@ -168,7 +175,7 @@ def test_case_and_separators_never_hide_a_dollar_key(name, data):
         for char in name
     )
 
-    assert dollar_key_meant(spelled) == name
+    assert key_meant(spelled) == name
 
 
 # Merging.

@@ -60,15 +60,20 @@ def test_a_scope_stays_as_it_was_written(scope):
     assert found.notes == ()
 
 
-@pytest.mark.parametrize("scope", ["site", "./site", "C:\\x", " acme/web"])
+@pytest.mark.parametrize("scope", ["site", "C:\\x"])
 def test_a_scope_that_reaches_nothing_is_noted(scope):
     assert "names no absolute folder and no owner/name" in parse({**NIGHT, "scope": scope}).notes[0]
+
+
+@pytest.mark.parametrize("scope", ["~/site", "./site", "../site", "~", ".", " ~/site"])
+def test_a_folder_that_is_not_absolute_is_refused(scope):
+    assert "must be an absolute folder" in refused({**NIGHT, "scope": scope})
 
 
 @pytest.mark.parametrize(
     "scope",
     [None, "", " ", 5, "git:acme/web", "GitHub:acme/web", "project:web", "model:a/b", "github:web", "github:acme/",
-     "github:acme/web#3", "github:a:b/c", "github: acme/web", "github:acme/web "],
+     "github:acme/web#3", "github:a:b/c", "github: acme/web"],
 )  # fmt: skip
 def test_a_scope_with_an_unknown_prefix_or_no_repository_is_refused(scope):
     assert "scope" in refused({**NIGHT, "scope": scope})
@@ -124,7 +129,14 @@ def test_dates_are_in_order_and_may_be_one_day():
 
 
 def test_unknown_fields_are_dropped_and_noted():
-    assert len(parse({**NIGHT, "timezone": "Europe/Berlin"}, version=9).notes) == 2
+    assert len(parse({**NIGHT, "why": "deploys"}, version=9).notes) == 2
+
+
+@pytest.mark.parametrize(
+    "key", ["timezone", "TZ", "zone", "day", "weekdays", "until", "date_from", "dateto", "d\u0430ys"]
+)
+def test_a_key_that_was_meant_to_say_when_is_refused(key):
+    assert "is not a key" in refused({**NIGHT, key: "x"})
 
 
 def test_all_problems_are_told_with_entry_and_field():

@@ -164,28 +164,47 @@ def test_null_is_absent_so_that_what_is_written_out_reads_back():
     assert parse(row).rows == (ScopeLimit("acme/web", ScopeKind.REPO, "acme/web", day=5),)
 
 
-@pytest.mark.parametrize("row", [{}, {"day": None}, {"note": "x"}, {"dayUsd": "5"}])
+@pytest.mark.parametrize("row", [{}, {"day": None}, {"note": "x"}])
 def test_a_row_that_limits_nothing_is_refused(row):
     assert "limits nothing" in refused({"scope": "acme/web", **row})
 
 
 def test_unknown_fields_are_dropped_and_noted_in_the_first_two_versions_and_refused_in_the_third():
-    row = {"scope": "acme/web", "day": 1, "memory": "x", "hostShare": 0, "daily": 0}
+    row = {"scope": "acme/web", "day": 1, "owner": "me"}
     for version in (1, 2):
         limits = parse(row, version=version, comment="mine")
         assert limits.rows == (ScopeLimit("acme/web", ScopeKind.REPO, "acme/web", day=1),)
         assert [note.split(": ")[-1] for note in limits.notes] == [
-            '"memory" is unknown here and ignored', '"hostShare" is unknown here and ignored',
-            '"daily" is unknown here and ignored', '"comment" is unknown here and ignored',
+            '"owner" is unknown here and ignored', '"comment" is unknown here and ignored',
         ]  # fmt: skip
-    assert '"daily" is unknown here' in refused({"scope": "acme/web", "day": 1, "daily": 0}, version=3)
+    assert '"owner" is unknown here' in refused(row, version=3)
 
 
-def test_dollars_of_the_first_version_are_dropped_like_any_unknown_field():
-    limits = parse({"scope": "acme/web", "day": 1, "dayUsd": "5"})
+@pytest.mark.parametrize(
+    ("version", "key", "needed"),
+    [(1, "dayUsd", 2), (1, "weekUsd", 2), (1, "monthUsd", 2), (1, "memory", 3), (2, "memory", 3), (2, "hostShare", 3), (2, "minJobs", 3)],
+)  # fmt: skip
+def test_a_bound_that_only_a_later_version_reads_is_refused(version, key, needed):
+    row = {"scope": "acme/web", "day": 1, key: "5"}
 
-    assert limits.rows[0].day_micros is None
-    assert '"dayUsd" is unknown here and ignored' in limits.notes[0]
+    assert f'{key} needs "version": {needed}, this file is of version {version}' in refused(
+        row, version=version
+    )
+    assert parse({**row, key: None}, version=version).rows[0].day == 1
+
+
+@pytest.mark.parametrize("key", ["DAY", "daily", "dayUSD", "day_usd", "dailyUsd", "Concurrent", "concurrency", "monthly", "c\u043encurrent"])  # fmt: skip
+def test_a_key_that_was_meant_to_bound_something_is_refused(key):
+    for version in (1, 2, 3):
+        assert "is not a key" in (
+            said := refused({"scope": "acme/web", "week": 1, key: 5}, version=version)
+        ) or (version == 3 and "is unknown here" in said)
+
+
+@pytest.mark.parametrize("scope", ["~/site", "./site", "../site", "~"])
+def test_a_folder_that_is_not_absolute_limits_nothing_and_is_refused(scope):
+    for version in (1, 2, 3):
+        assert "must be an absolute folder" in refused({"scope": scope, "day": 1}, version=version)
 
 
 @pytest.mark.parametrize(

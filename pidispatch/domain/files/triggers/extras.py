@@ -4,7 +4,7 @@ from pidispatch.domain.egress import NotAnEntry, read_entry
 from pidispatch.domain.files.scopes import is_repository
 from pidispatch.domain.files.triggers.cron import read_missed, read_zone, take_id
 from pidispatch.domain.files.triggers.draft import Draft
-from pidispatch.domain.files.triggers.nearmiss import OURS_ON, OURS_RUN, sweep
+from pidispatch.domain.files.triggers.nearmiss import NARROWING, OURS_ON, OURS_RUN, sweep
 from pidispatch.domain.triggers import Missed, WhileRunning
 
 PRIORITY_MIN, PRIORITY_MAX = -100, 100  # as in the runs table
@@ -12,7 +12,7 @@ EGRESS_MAX = 64
 
 
 def sweep_extras(draft: Draft) -> None:
-    for family in (OURS_ON, OURS_RUN):
+    for family in (OURS_ON, OURS_RUN, NARROWING):
         sweep((draft.on, draft.run, draft.entry), family)
 
 

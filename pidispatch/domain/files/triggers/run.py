@@ -51,11 +51,21 @@ def read_work(draft: Draft) -> Work:
 def _local_lane(draft: Draft) -> None:
     run, work = draft.run, draft.work
     work["command"] = _command(draft)
-    work["folder"] = run.filled("folder")
+    work["folder"] = _folder(run)
     if work["command"] is None:
         work["flow"] = run.filled("flow", " (or use run.command)")
         work["task"] = run.filled("task")
     work["github"] = run.flag("github")
+
+
+def _folder(run: Part) -> str:
+    """Absolute, since a worker has no directory of the operator's to begin at, and no home of theirs."""
+    folder = run.filled("folder")
+    if not folder.startswith("/") or "\0" in folder:
+        run.refuse(
+            "folder", "must be an absolute path, written in full: ~ and relative paths name nothing here"
+        )
+    return folder
 
 
 def _forge_lane(draft: Draft) -> None:
@@ -103,6 +113,8 @@ def _box(draft: Draft) -> None:
     work["packages"] = run.flag("packages")
     work["image"] = _image(run)
     work["skills_dir"] = run.trimmed("skillsDir")
+    if draft.scheduled and work["skills_dir"] is not None and not work["skills_dir"].startswith("/"):
+        run.refuse("skillsDir", "must be an absolute path")
 
 
 def _image(run: Part) -> str | None:

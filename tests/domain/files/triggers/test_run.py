@@ -111,7 +111,7 @@ def test_what_run_takes_nowhere_is_refused(name, run, problem):
 @pytest.mark.parametrize(
     "run",
     [
-        {"packages": False}, {"packages": True}, {"image": "registry.internal:5000/team/img:1.2@sha256:00"}, {"skillsDir": "skills"},
+        {"packages": False}, {"packages": True}, {"image": "registry.internal:5000/team/img:1.2@sha256:00"}, {"skillsDir": "/skills"},
         {"resume": False}, {"secrets": SECRETS}, {"secrets": {f"S{n}": "ref" for n in range(16)}},
         {"secrets": SECRETS, "secretsProfile": "prod.1"}, {"secrets": {"DATABASE_URL": "x", "OPENAI_API_KEY": "y"}},
         {"backend": "local"}, {"backend": "podman"}, {"excludeTools": ["bash", "powershell"]},
@@ -170,6 +170,8 @@ def test_a_flow_of_a_schedule_may_be_called_anything():
 @pytest.mark.parametrize(
     ("run", "problem"),
     [
+        *(({"folder": folder}, "run.folder must be an absolute path") for folder in ("site", "./site", "~/site", "~", "../x", "C:\\x", " /srv/x", "/a\0b")),
+        *(({"skillsDir": folder}, "run.skillsDir must be an absolute path") for folder in ("skills", "~/skills")),
         ({"folder": ABSENT}, "run.folder must be a text that is not empty"), ({"folder": " "}, "run.folder must be a text"),
         ({"task": ABSENT}, "run.task must be a text that is not empty"), ({"task": "\n"}, "run.task must be a text"),
         ({**CRON_COMMAND, "task": "x"}, "run.task does not go with run.command"),
