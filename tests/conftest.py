@@ -18,6 +18,7 @@ from pidispatch.services.postgres import EmbeddedPostgres
 from pidispatch.services.valkey import EmbeddedValkey
 from pidispatch.store import schema
 from pidispatch.store.database import Database
+from tests.support.pooler import Pooler, a_pooler
 
 TEMPLATE = "template_pd"
 ROOM = 4 * 1024**3
@@ -30,6 +31,11 @@ class Services:
 
     postgres: EmbeddedPostgres
     valkey: EmbeddedValkey
+    pooler: Pooler | None = None
+
+    def url(self, name: str) -> str:
+        """Where a database is: behind PgBouncer when PIDISPATCH_TEST_POOLER asks for it."""
+        return self.postgres.url(name) if self.pooler is None else self.pooler.url(name)
 
     @contextmanager
     def administrator(self) -> Iterator[psycopg.Connection]:
@@ -81,7 +87,11 @@ def services() -> Iterator[Services]:
         try:
             valkey.start()
             postgres.start()
-            yield Services(postgres, valkey)
+            if os.environ.get("PIDISPATCH_TEST_POOLER"):
+                with a_pooler(folder / "b", postgres.run_dir, account) as pooler:
+                    yield Services(postgres, valkey, pooler)
+            else:
+                yield Services(postgres, valkey)
         finally:
             postgres.stop()
             valkey.stop()
@@ -106,7 +116,7 @@ def migrated_template(services: Services) -> str:
 def database_url(services: Services, migrated_template: str) -> Iterator[str]:
     """A fresh database of this test's own, migrated, owned by the application's role."""
     name = services.new_database(migrated_template)
-    yield services.postgres.url(name)
+    yield services.url(name)
     services.drop_database(name)
 
 
@@ -114,7 +124,7 @@ def database_url(services: Services, migrated_template: str) -> Iterator[str]:
 def empty_database_url(services: Services) -> Iterator[str]:
     """A fresh database of this test's own without any table."""
     name = services.new_database()
-    yield services.postgres.url(name)
+    yield services.url(name)
     services.drop_database(name)
 
 

@@ -3,27 +3,20 @@
 import os
 from dataclasses import asdict
 
+from pidispatch.app.redishealth import facts_of, redis_address
 from pidispatch.app.databases import opened
-from pidispatch.app.places import addresses
 from pidispatch.app.reading import standing_of
 from pidispatch.config import Settings
-from pidispatch.domain.health import Facts, Fault, Health, RedisFacts, RowFacts, judge
-from pidispatch.errors import (
-    ConfigurationRefused,
-    DatabaseUnavailable,
-    PidispatchError,
-    QueueUnavailable,
-    SchemaDiffers,
-)
+from pidispatch.domain.health import Facts, Fault, Health, RowFacts, judge
+from pidispatch.errors import DatabaseUnavailable, PidispatchError, SchemaDiffers
 from pidispatch.gateway.client import ControlDoors
 from pidispatch.gateway.control import NAME as CONTROL
-from pidispatch.queue.broker import redis_facts
 from pidispatch.store import schema
 from pidispatch.store.database import Database
 from pidispatch.store.health import row_facts
 from pidispatch.store.standing import QueueStatus
 
-QUICK = 3.0  # seconds: who asks for health waits for all parts together
+QUICK = 2.0  # seconds: who asks for health waits for all parts together
 
 __all__ = ["Fault", "Health", "document", "health_of", "standing_and_health"]
 
@@ -36,7 +29,7 @@ def health_of(settings: Settings, database: Database, redis_url: str | None) -> 
             host=settings.worker_name,
             database=problem,
             schema=difference,
-            redis=None if redis_url is None else _redis(redis_url),
+            redis=None if redis_url is None else facts_of(redis_url),
             gateway_ready=_gateway(settings),
             rows=rows,
         )
@@ -46,14 +39,7 @@ def health_of(settings: Settings, database: Database, redis_url: str | None) -> 
 def standing_and_health(settings: Settings) -> tuple[QueueStatus, Health]:
     """What `status` shows. Raises what `opened` raises: without rows there is nothing to show."""
     with opened(settings) as database:
-        return standing_of(database, settings), health_of(settings, database, _redis_address(settings))
-
-
-def _redis_address(settings: Settings) -> str | None:
-    try:
-        return addresses(settings).redis
-    except ConfigurationRefused:  # who only reads needs the database alone
-        return None
+        return standing_of(database, settings), health_of(settings, database, redis_address(settings))
 
 
 def _database(database: Database) -> tuple[str | None, str | None, RowFacts | None]:
@@ -69,13 +55,6 @@ def _database(database: Database) -> tuple[str | None, str | None, RowFacts | No
         except PidispatchError as error:
             return str(error), None, None
     raise AssertionError("unreachable")
-
-
-def _redis(url: str) -> RedisFacts:
-    try:
-        return redis_facts(url, timeout=QUICK)
-    except QueueUnavailable as error:
-        return RedisFacts(problem=str(error))
 
 
 def _gateway(settings: Settings) -> bool | None:

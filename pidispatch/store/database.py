@@ -9,6 +9,7 @@ from typing import Any
 import psycopg
 from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
 from sqlalchemy.exc import DBAPIError, InterfaceError, InvalidatePoolError, OperationalError
+from sqlalchemy.exc import TimeoutError as NoneFree
 
 from pidispatch.errors import DatabaseRefused, DatabaseUnavailable, DatabaseUnfit
 from pidispatch.store import connecting
@@ -83,7 +84,11 @@ def _translated() -> Iterator[None]:
         broken = error.connection_invalidated or isinstance(error, OperationalError | InterfaceError)
         if isinstance(cause, psycopg.Error) and (ours := _ours(cause, broken=broken)) is not None:
             raise ours from error
+        if error.statement is None and isinstance(cause, psycopg.Error) and cause.sqlstate is None:
+            raise DatabaseUnavailable(_first_line(cause)) from error  # an address that the driver refuses
         raise
+    except NoneFree as error:
+        raise DatabaseUnavailable("every connection of this process is in use") from error
     except psycopg.Error as error:  # past SQLAlchemy
         ours = _ours(error, broken=isinstance(error, psycopg.OperationalError | psycopg.InterfaceError))
         if ours is None:

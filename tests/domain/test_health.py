@@ -153,7 +153,8 @@ def test_every_fault_says_a_way_out():
         "h1", "down", "old", RedisFacts(policy="x", append_only=False), gateway_ready=False, rows=rows
     )
     silent = Facts("h1", redis=RedisFacts(problem="gone"))
-    red = [*judge(facts).red, *judge(silent).red, *unanswered(5).red]
+    unwritable = Facts("h1", redis=RedisFacts(unwritable="READONLY"))
+    red = [*judge(facts).red, *judge(silent).red, *judge(unwritable).red, *unanswered(5).red]
 
     assert {fault.word for fault in red} == set(Word)
     assert all(fault.sentence and fault.way_out for fault in red)
