@@ -27,9 +27,7 @@ class SchemaDiffers(PidispatchError):
 
     exit_code = 2
 
-    def __init__(
-        self, *, found: str | None, wanted: str, ahead: bool, missing: Sequence[str] = ()
-    ) -> None:
+    def __init__(self, *, found: str | None, wanted: str, ahead: bool, missing: Sequence[str] = ()) -> None:
         self.found, self.wanted, self.ahead, self.missing = found, wanted, ahead, tuple(missing)
         if missing:
             super().__init__(

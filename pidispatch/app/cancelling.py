@@ -3,6 +3,7 @@
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from pidispatch.app.actor import actor
 from pidispatch.app.databases import opened
@@ -65,7 +66,7 @@ def _await(database: Database, settings: Settings, asked: Sequence[Asked]) -> Se
     until = time.monotonic() + WAIT_SECONDS
     open_ids = {one.run_id for one in stopping}
     while open_ids:
-        ended, _ = read_after(lambda: cancelling.ended_of(database, sorted(open_ids)))
+        ended, _ = read_after(partial(cancelling.ended_of, database, sorted(open_ids)))
         open_ids -= set(ended or ())
         if time.monotonic() >= until:
             break

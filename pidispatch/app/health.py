@@ -3,9 +3,9 @@
 import os
 from dataclasses import asdict
 
-from pidispatch.app.redishealth import facts_of, redis_address
 from pidispatch.app.databases import opened
 from pidispatch.app.reading import standing_of
+from pidispatch.app.redishealth import facts_of, redis_address
 from pidispatch.config import Settings
 from pidispatch.domain.health import Facts, Fault, Health, RowFacts, judge
 from pidispatch.errors import DatabaseUnavailable, PidispatchError, SchemaDiffers

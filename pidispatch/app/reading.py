@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from pidispatch.app.redishealth import red_of_redis
 from pidispatch.app.databases import opened
 from pidispatch.app.policy import FilePolicies
+from pidispatch.app.redishealth import red_of_redis
 from pidispatch.app.standing import triggers_problems
 from pidispatch.config import Settings
 from pidispatch.domain.explain import (

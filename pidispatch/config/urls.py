@@ -24,7 +24,14 @@ WANT_REDIS_QUERY = (
 WANT_BASE = "an http:// or https:// address without user, password, query or fragment"
 WANT_PASSWORD = "at least 16 characters of hex or base64url"  # noqa: S105 - a sentence, no password
 
-SENTINEL_SCHEMES = {"sentinel", "redis-sentinel", "rediss-sentinel", "redis+sentinel", "rediss+sentinel", "valkey-sentinel"}
+SENTINEL_SCHEMES = {
+    "sentinel",
+    "redis-sentinel",
+    "rediss-sentinel",
+    "redis+sentinel",
+    "rediss+sentinel",
+    "valkey-sentinel",
+}
 # What the client takes from an address; its time-outs, retries and decoding are ours, or bells would be lost or doubled.
 REDIS_QUERY = {
     "client_name": r".+",

@@ -75,7 +75,9 @@ class WokenConsumer(_RedisConsumer):
         if self.outstanding_message_count >= self.prefetch:
             return self._stock()  # every thread is busy: the stock back-off is right
         if not self._fetch():
-            token = self.broker.client.blpop([_key(self.broker, self.queue_name)], timeout=self.timeout / 1000)
+            token = self.broker.client.blpop(
+                [_key(self.broker, self.queue_name)], timeout=self.timeout / 1000
+            )
             if self.broker.deaf:
                 if token is not None:
                     wake(self.broker, self.queue_name)

@@ -105,11 +105,13 @@ def _ours(error: psycopg.Error, *, broken: bool) -> DatabaseUnavailable | Databa
         return DatabaseUnfit(f"it takes no writes: {problem}")
     if code in ABSENT:
         return DatabaseUnfit(
-            f"its tables are not those of this version: {problem}; `pidispatch db check` tells more", lasting=True
+            f"its tables are not those of this version: {problem}; `pidispatch db check` tells more",
+            lasting=True,
         )
     if code in TAKEN:
         return DatabaseUnfit(
-            f"it holds something else of that name: {problem}; give pidispatch a database of its own", lasting=True
+            f"it holds something else of that name: {problem}; give pidispatch a database of its own",
+            lasting=True,
         )
     if broken or code.startswith(("53", "58", "XX")):  # out of resources, a system's error, a broken server
         return DatabaseUnavailable(problem)

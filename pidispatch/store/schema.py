@@ -107,9 +107,7 @@ def line_of(step: MigrationInfo) -> str:
 
 
 def _differs(now: SchemaState) -> SchemaDiffers:
-    return SchemaDiffers(
-        found=now.found, wanted=now.wanted, ahead=now.fit is Fit.AHEAD, missing=now.missing
-    )
+    return SchemaDiffers(found=now.found, wanted=now.wanted, ahead=now.fit is Fit.AHEAD, missing=now.missing)
 
 
 def _run(database: Database, step: Callable[[Config], None], progress: Say) -> None:

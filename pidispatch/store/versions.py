@@ -7,14 +7,22 @@ from sqlalchemy import Connection, text
 
 TABLE = "pidispatch_alembic_version"
 SHARED = "alembic_version"  # Alembic's usual name, which was ours until revision 0014
-MARKS = ("runs", "run_attempts", "provider_calls", "spend_windows", "reservations")  # ours, by the first revision
+MARKS = (
+    "runs",
+    "run_attempts",
+    "provider_calls",
+    "spend_windows",
+    "reservations",
+)  # ours, by the first revision
 FIND_OURS = text("SELECT to_regclass(:ours) IS NOT NULL")
 # Beside all of our tables the revision is ours; another program's is in a schema, or a database, without them.
 IS_OURS = text("""
 SELECT (SELECT count(*) FROM pg_class t WHERE t.relnamespace = c.relnamespace AND t.relname = ANY(:marks)) = :of
 FROM pg_class c WHERE c.oid = to_regclass(:shared)
 """)
-MISSING = text("SELECT name FROM unnest(CAST(:names AS text[])) name WHERE to_regclass(quote_ident(name)) IS NULL")
+MISSING = text(
+    "SELECT name FROM unnest(CAST(:names AS text[])) name WHERE to_regclass(quote_ident(name)) IS NULL"
+)
 
 
 def revisions(connection: Connection, known: Collection[str]) -> tuple[str, ...]:

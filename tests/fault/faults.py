@@ -1,5 +1,6 @@
 """Do something to one part of a house; what is not final is undone by `after`."""
 
+import os
 import shutil
 import signal
 import time
@@ -8,22 +9,29 @@ from collections.abc import Callable
 from tests.fault.house import House, kill
 
 STOPPED_SECONDS = 40.0
+STANDBY_SECONDS = 10.0
 HOUR = 3600
 
 
 class Fault:
-    """`lasts` is how long (seconds) a stopped process stays stopped."""
+    """`lasts` is how long (seconds) a stopped process stays stopped, or until `ends` undoes what was done."""
 
     def __init__(
-        self, strike: Callable[[House, int], None], *, lasts: float = 0.0, stops_gateway: bool = False
+        self,
+        strike: Callable[[House, int], None],
+        *,
+        lasts: float = 0.0,
+        stops_gateway: bool = False,
+        ends: Callable[[House], None] | None = None,
     ) -> None:
-        self._strike, self.lasts, self.stops_gateway = strike, lasts, stops_gateway
+        self._strike, self.lasts, self.stops_gateway, self._end = strike, lasts, stops_gateway, ends
         self.is_over = lasts == 0
 
     def strike(self, house: House, pid: int) -> None:
         """`pid` is the worker process that has the run in hand, or any of them."""
         self._stopped = house.gateway.pid if self.stops_gateway else pid
         self._ends = time.monotonic() + self.lasts
+        self._house = house
         self._strike(house, pid)
 
     def tick(self) -> None:
@@ -33,7 +41,10 @@ class Fault:
 
     def end(self) -> None:
         self.is_over = True
-        kill(self._stopped, signal.SIGCONT)
+        if self._end is not None:
+            self._end(self._house)
+        else:
+            kill(self._stopped, signal.SIGCONT)
 
 
 def _kill_redis(house: House, pid: int) -> None:
@@ -45,6 +56,25 @@ def _wipe_redis(house: House, pid: int) -> None:
     while house.valkey.poll() is None:
         time.sleep(0.01)
     shutil.rmtree(house.valkey.data_dir / "appendonlydir")
+
+
+def _kill_pooler(house: House, pid: int) -> None:
+    assert house.pooler is not None
+    house.pooler.kill()
+
+
+def _demote(house: House, pid: int) -> None:
+    """As after a failover whose old primary comes back as a standby under the same address."""
+    file = house.postgres.data_dir / "standby.signal"
+    file.touch()
+    owner = house.postgres.data_dir.stat()
+    os.chown(file, owner.st_uid, owner.st_gid)
+    house.postgres.kill()
+
+
+def _promote(house: House) -> None:
+    (house.postgres.data_dir / "standby.signal").unlink(missing_ok=True)
+    house.postgres.kill()
 
 
 FAULTS: dict[str, Callable[[], Fault]] = {
@@ -60,6 +90,8 @@ FAULTS: dict[str, Callable[[], Fault]] = {
     "stop-gateway": lambda: Fault(
         lambda house, pid: kill(house.gateway.pid, signal.SIGSTOP), lasts=STOPPED_SECONDS, stops_gateway=True
     ),
+    "pgbouncer": lambda: Fault(_kill_pooler),
+    "standby": lambda: Fault(_demote, lasts=STANDBY_SECONDS, ends=_promote),
     "clock-forward": lambda: Fault(lambda house, pid: house.clock.jump(HOUR)),
     "clock-back": lambda: Fault(lambda house, pid: house.clock.jump(-HOUR)),
 }

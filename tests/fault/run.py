@@ -88,7 +88,7 @@ def house_for(lane: str) -> Iterator[House]:
             stack.callback(engine.stop)
             engine.start()
             engine.load()
-        yield stack.enter_context(a_house(engine, clock))
+        yield stack.enter_context(a_house(engine, clock, pooled=lane == "pgbouncer"))
 
 
 def _beside_each_other(cells: Sequence[Cell]) -> Iterator[Result]:

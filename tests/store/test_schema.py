@@ -70,7 +70,9 @@ def test_upgrade_twice_keeps_rows_and_downgrade_leaves_nothing(database):
 
 def test_the_models_and_the_migrations_agree(database):
     with database.transaction() as connection:
-        context = MigrationContext.configure(connection, opts={"compare_type": True, "version_table": versions.TABLE})
+        context = MigrationContext.configure(
+            connection, opts={"compare_type": True, "version_table": versions.TABLE}
+        )
         assert compare_metadata(context, Base.metadata) == []
 
 

@@ -52,11 +52,10 @@ class Pooler:
         (self.folder / "users").chmod(0o644)
         self._file.write_text(self._text)
         self._file.chmod(0o644)
+        (self.folder / f".s.PGSQL.{PORT}").unlink(missing_ok=True)
         argv = [str(program()), str(self._file)]
         log = child.open_log(self._log)
-        self._process = child.start_server(
-            argv, log=log, death_signal=signal.SIGKILL, account=self._account
-        )
+        self._process = child.start_server(argv, log=log, death_signal=signal.SIGKILL, account=self._account)
         socket = self.folder / f".s.PGSQL.{PORT}"
         child.wait_ready("pgbouncer", self._process, socket.exists, seconds=30, log=self._log)
 

@@ -21,7 +21,9 @@ def pooler(services, tmp_path_factory):
     if services.pooler is not None:
         yield services.pooler
         return
-    with a_pooler(services.postgres.run_dir.parent / "b", services.postgres.run_dir, server_account()) as made:
+    with a_pooler(
+        services.postgres.run_dir.parent / "b", services.postgres.run_dir, server_account()
+    ) as made:
         yield made
 
 

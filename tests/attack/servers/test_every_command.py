@@ -7,6 +7,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from sqlalchemy import make_url
 
 from pidispatch.services.account import server_account
 from pidispatch.services.postgres import EmbeddedPostgres
@@ -15,7 +16,7 @@ from pidispatch.store.database import Database
 from tests.attack.servers.states import ARGUMENTS, LEFT_OUT, OF_THE_DATABASE, SAMPLE, STARTERS, every_command
 
 NIGHTLY = os.environ.get("PIDISPATCH_NIGHTLY") == "1"
-ONCE = [{"on": {"type": "cron", "id": "once", "schedule": "0 4 * * *", "once": True}, "run": {"kind": "local", "folder": "/srv/x", "task": "x"}}]  # fmt: skip
+ONCE = [{"on": {"type": "cron", "id": "once", "pattern": "0 4 * * *", "once": True}, "run": {"kind": "local", "folder": "/srv/x", "task": "x"}}]  # fmt: skip
 
 
 def test_the_audit_knows_every_command():
@@ -103,7 +104,7 @@ def latin_database(made):
 
 @pytest.fixture
 def frozen(services, database_url):
-    name = database_url.rpartition("/")[2].partition("?")[0]
+    name = make_url(database_url).database
     with services.administrator() as administrator:
         administrator.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
     return database_url, "default_transaction_read_only is on"
@@ -216,7 +217,9 @@ def test_a_postgres_that_says_nothing_is_given_up(tried, mute):
 
     said = tried(url, ARGUMENTS if NIGHTLY else SAMPLE)
 
-    assert_sentences({name: each for name, each in said.items() if name != "db psql"}, "Postgres does not answer")
+    assert_sentences(
+        {name: each for name, each in said.items() if name != "db psql"}, "Postgres does not answer"
+    )
 
 
 def test_a_server_that_is_stopped_says_nothing_too(tried, services, database_url):

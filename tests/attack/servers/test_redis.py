@@ -277,7 +277,7 @@ def encrypted():
 
 
 def test_tls_with_a_ca_of_ones_own(encrypted):
-    url, folder = encrypted
+    url, _ = encrypted
 
     assert check_redis(url) == []
     assert one_bell(url)
