@@ -90,8 +90,13 @@ def prepare(driver: psycopg.Connection, record: Any) -> None:
 def begin(connection: Connection) -> None:
     """The hook of a transaction: behind a pooler one round trip, else nothing."""
     said = connection.info.get(INFO)
-    if said:
+    if not said:
+        return
+    try:
         connection.connection.driver_connection.execute("; ".join(said))  # type: ignore[union-attr]
+    except psycopg.Error:
+        connection.invalidate()  # or the pool would try to roll it back, and log that it cannot
+        raise
 
 
 def _refuse(encoding: str, *, standby: bool, read_only: bool) -> None:

@@ -8,18 +8,21 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from sqlalchemy import make_url, text
+from sqlalchemy import event, make_url, text
 
 from pidispatch.domain.run import State
 from pidispatch.errors import DatabaseUnavailable
 from pidispatch.ports import Admitted, CallEnd
+from pidispatch.services.account import server_account
 from pidispatch.store import history, schema, versions
 from pidispatch.store.calls import PostgresCallLedger, PostgresTickets
-from pidispatch.store.database import Database
+from pidispatch.store.database import Database, _leave_out_the_dead
 from pidispatch.store.pipeline import alone
 from tests.cli.lives import DONE, begin, end
 from tests.store.builders import a_host, a_run, try_next, value
+from tests.support.boxes import eventually
 from tests.support.calls import opened
+from tests.support.pooler import Pooler, program
 
 ROOT = Path(__file__).parents[3]
 NIGHTLY = os.environ.get("PIDISPATCH_NIGHTLY") == "1"
@@ -370,3 +373,26 @@ def test_alembic_by_hand_upgrades_and_tells_each_revision(empty_database_url):
     assert schema.state(database).fit is schema.Fit.OK
     assert len(lines) == len(list((ROOT / "migrations" / "versions").glob("0*.py")))
     database.close()
+
+
+def test_a_pooler_that_dies_is_an_absence_and_its_return_is_met_by_a_new_connection(
+    services, database_url, short_directory, caplog
+):
+    if program() is None:
+        pytest.skip("pgbouncer is not installed")
+    pooler = Pooler(short_directory / "b", services.postgres.run_dir, server_account())
+    pooler.start()
+    database = Database(pooler.url(make_url(database_url).database), pool_size=1)
+    assert value(database, "SELECT 1") == 1
+    # What lies idle in the pool is not asked whether it lives: the transaction itself meets the end.
+    event.remove(database._engine, "checkout", _leave_out_the_dead)
+    pooler.kill()
+    eventually(lambda: pooler.poll() is not None)
+    with pytest.raises(DatabaseUnavailable):
+        value(database, "SELECT 1")
+    pooler.stop()
+    pooler.start()
+    assert value(database, "SELECT 1") == 1
+    assert "Traceback" not in caplog.text
+    database.close()
+    pooler.stop()

@@ -16,7 +16,7 @@ from pidispatch.store.database import Database
 from tests.attack.servers.states import ARGUMENTS, LEFT_OUT, OF_THE_DATABASE, SAMPLE, STARTERS, every_command
 
 NIGHTLY = os.environ.get("PIDISPATCH_NIGHTLY") == "1"
-ONCE = [{"on": {"type": "cron", "id": "once", "pattern": "0 4 * * *", "once": True}, "run": {"kind": "local", "folder": "/srv/x", "task": "x"}}]  # fmt: skip
+ONCE = [{"on": {"type": "issue", "id": "once", "action": ["closed"], "once": True, "repo": "acme/web", "number": 7}, "run": {"kind": "github", "flow": "x", "task": "x"}}]  # fmt: skip
 
 
 def test_the_audit_knows_every_command():
