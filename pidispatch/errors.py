@@ -20,12 +20,21 @@ class ConfigurationRefused(PidispatchError):
 
 
 class SchemaDiffers(PidispatchError):
-    """The database's revision is not the one this version was built for; both are named."""
+    """The database's revision is not the one this version was built for; both are named.
+
+    `missing` are tables that a database of the right revision lacks.
+    """
 
     exit_code = 2
 
-    def __init__(self, *, found: str | None, wanted: str, ahead: bool) -> None:
-        self.found, self.wanted, self.ahead = found, wanted, ahead
+    def __init__(self, *, found: str | None, wanted: str, ahead: bool, missing: Sequence[str] = ()) -> None:
+        self.found, self.wanted, self.ahead, self.missing = found, wanted, ahead, tuple(missing)
+        if missing:
+            super().__init__(
+                f"the database is damaged: it is at {found} and lacks {', '.join(missing)}; restore it from a backup,"
+                " or name an empty database in DATABASE_URL and run `pidispatch db upgrade`"
+            )
+            return
         way_out = (
             "the database was upgraded by a newer pidispatch: install that version"
             if ahead
@@ -49,6 +58,15 @@ class Unavailable(PidispatchError):
 
 class DatabaseUnavailable(Unavailable):
     part = "Postgres"
+
+
+class DatabaseUnfit(DatabaseUnavailable):
+    """Postgres answers, and pidispatch cannot work with this database as it is. `lasting`: not by waiting either."""
+
+    def __init__(self, problem: str, *, lasting: bool = False) -> None:
+        super().__init__(problem)
+        self.args = (f"Postgres cannot be used: {problem}",)
+        self.exit_code = 2 if lasting else 1
 
 
 class DatabaseRefused(PidispatchError):

@@ -97,6 +97,11 @@ main() {
     if is_root && ! command -v faketime >/dev/null; then install_packages faketime; fi
     # Makes the certificates of servers that tests start.
     if is_root && ! command -v openssl >/dev/null; then install_packages openssl; fi
+    # Tests go through it, as operators do; Debian's package starts a daemon of its own, which nobody here wants.
+    if is_root && ! PATH=$PATH:/usr/sbin command -v pgbouncer >/dev/null; then
+        install_packages pgbouncer
+        if command -v systemctl >/dev/null; then systemctl disable --now pgbouncer >/dev/null 2>&1 || true; fi
+    fi
     ensure_python
     ensure_venv
     ensure_user

@@ -19,6 +19,7 @@ from pidispatch.services.postgres import EmbeddedPostgres
 from pidispatch.services.valkey import EmbeddedValkey
 from pidispatch.store import schema
 from pidispatch.store.database import Database
+from tests.support.pooler import Pooler, a_pooler
 
 # The machine is shared: how long an example takes says nothing. At night there is time for many more of them.
 settings.register_profile(
@@ -38,6 +39,11 @@ class Services:
 
     postgres: EmbeddedPostgres
     valkey: EmbeddedValkey
+    pooler: Pooler | None = None
+
+    def url(self, name: str) -> str:
+        """Where a database is: behind PgBouncer when PIDISPATCH_TEST_POOLER asks for it."""
+        return self.postgres.url(name) if self.pooler is None else self.pooler.url(name)
 
     @contextmanager
     def administrator(self) -> Iterator[psycopg.Connection]:
@@ -89,7 +95,11 @@ def services() -> Iterator[Services]:
         try:
             valkey.start()
             postgres.start()
-            yield Services(postgres, valkey)
+            if os.environ.get("PIDISPATCH_TEST_POOLER"):
+                with a_pooler(folder / "b", postgres.run_dir, account) as pooler:
+                    yield Services(postgres, valkey, pooler)
+            else:
+                yield Services(postgres, valkey)
         finally:
             postgres.stop()
             valkey.stop()
@@ -114,7 +124,7 @@ def migrated_template(services: Services) -> str:
 def database_url(services: Services, migrated_template: str) -> Iterator[str]:
     """A fresh database of this test's own, migrated, owned by the application's role."""
     name = services.new_database(migrated_template)
-    yield services.postgres.url(name)
+    yield services.url(name)
     services.drop_database(name)
 
 
@@ -122,7 +132,7 @@ def database_url(services: Services, migrated_template: str) -> Iterator[str]:
 def empty_database_url(services: Services) -> Iterator[str]:
     """A fresh database of this test's own without any table."""
     name = services.new_database()
-    yield services.postgres.url(name)
+    yield services.url(name)
     services.drop_database(name)
 
 

@@ -25,7 +25,7 @@ def test_no_password_is_written_down_and_none_may_be_missing() -> None:
 
 
 def test_the_bells_survive_a_restart_and_are_never_evicted() -> None:
-    assert "'appendonly yes' 'maxmemory-policy noeviction'" in TEXT
+    assert "        appendonly yes\n        maxmemory-policy noeviction\n" in TEXT
     assert "- valkey:/data" in TEXT
 
 

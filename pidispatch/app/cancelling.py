@@ -3,9 +3,11 @@
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from pidispatch.app.actor import actor
 from pidispatch.app.databases import opened
+from pidispatch.app.receipts import read_after
 from pidispatch.app.ringing import ring
 from pidispatch.config import Settings
 from pidispatch.domain.run import State
@@ -25,14 +27,16 @@ LOOK_SECONDS = 0.2
 class Cancelled:
     """What became of one cancel. `was` is the run's state before it; `gone`: no container, and all of it settled.
 
-    `had_ended`: there was nothing to cancel. A run that is not gone is still being stopped.
+    `had_ended`: there was nothing to cancel. A run that is not gone is still being stopped. `run` is None where it could
+    not be read any more, and `unread` says why: the cancel is stored, and nobody knows yet whether its box is gone.
     """
 
     public_id: str
     was: State
     had_ended: bool
     gone: bool
-    run: RunRecord
+    run: RunRecord | None
+    unread: str | None = None
 
 
 def cancel(settings: Settings, name: str, *, reason: str | None) -> Cancelled:
@@ -64,7 +68,8 @@ def _await(database: Database, settings: Settings, asked: Sequence[Asked]) -> Se
     until = time.monotonic() + WAIT_SECONDS
     open_ids = {one.run_id for one in stopping}
     while open_ids:
-        open_ids -= set(cancelling.ended_of(database, sorted(open_ids)))
+        ended, _ = read_after(partial(cancelling.ended_of, database, sorted(open_ids)))
+        open_ids -= set(ended or ())
         if time.monotonic() >= until:
             break
         if open_ids:
@@ -90,5 +95,8 @@ def _wake(bell: RedisBell, stopping: Sequence[Asked]) -> None:
 
 
 def _told(database: Database, asked: Asked) -> Cancelled:
-    run = history.run_record(database, asked.run_id)
+    run, unread = read_after(lambda: history.run_record(database, asked.run_id))
+    if run is None:
+        gone = not asked.had_ended and asked.host is None  # it waited: its ending was the cancel itself
+        return Cancelled(asked.public_id, asked.state, asked.had_ended, gone, None, unread)
     return Cancelled(asked.public_id, asked.state, asked.had_ended, run.ended and not asked.had_ended, run)

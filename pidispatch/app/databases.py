@@ -40,10 +40,10 @@ def upgrade(settings: Settings, say: Callable[[str], None]) -> SchemaState:
     """Apply what is missing. Raises SchemaDiffers when the database is ahead."""
     with _connected(settings) as database:
         before = schema.state(database)
+        after = schema.upgrade(database, progress=say)
         if before.fit is Fit.OK:
-            say(f"schema: {before.wanted} already")
-            return before
-        return schema.upgrade(database, progress=say)
+            say(f"schema: {after.wanted} already")
+        return after
 
 
 def check(settings: Settings) -> SchemaState:

@@ -47,7 +47,7 @@ def examine(settings: Settings) -> Iterator[Finding]:
         yield from _found("providers file", lambda: check_providers_file(settings, kept))
         yield from _found("egress", lambda: [check_egress(settings, kept)])
         yield from _found("disks", lambda: [check_disks(settings, engine), check_ballast(settings)])
-        yield from _found("redis", lambda: [check_the_redis(where.redis)])
+        yield from _found("redis", lambda: check_the_redis(where.redis))
         engine_answers = yield from _found("engine", lambda: [check_engine(engine)])
         if engine_answers:
             yield from _found("image", lambda: [check_image(engine, settings)])

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pidispatch.app.actor import actor
 from pidispatch.app.databases import opened
 from pidispatch.app.reading import standing_of
+from pidispatch.app.receipts import read_after
 from pidispatch.app.ringing import ring
 from pidispatch.config import Settings
 from pidispatch.store import granting, history
@@ -16,14 +17,18 @@ __all__ = ["GoingOn", "RunRecord", "grant"]
 
 @dataclass(frozen=True, slots=True)
 class GoingOn:
-    """The new run, and what was true of the queue right after. `micros` is what it may spend."""
+    """The new run, and what was true of the queue right after. `micros` is what it may spend.
+
+    It is stored: where the rest could not be read, `run` and `queue` are None and `unread` says why.
+    """
 
     public_id: str
     continues: str
     micros: int
     rung: bool
-    run: RunRecord
-    queue: QueueStatus
+    run: RunRecord | None
+    queue: QueueStatus | None
+    unread: str | None = None
 
 
 def grant(settings: Settings, name: str, *, micros: int) -> GoingOn:
@@ -31,7 +36,9 @@ def grant(settings: Settings, name: str, *, micros: int) -> GoingOn:
     with opened(settings) as database:
         old = history.find_run(database, name)
         made = granting.grant(database, old.id, micros=micros, actor=actor(settings))
-        run = history.run_record(database, made.run_id)
-        rung = ring(settings, lambda bell: bell.ring_start(run.pinned_host or ""))
-        queue = standing_of(database, settings)
-        return GoingOn(made.public_id, old.public_id, micros, rung, run, queue)
+        rung = ring(settings, lambda bell: bell.ring_start(old.pinned_host or ""))
+        run, unread = read_after(lambda: history.run_record(database, made.run_id))
+        queue = None
+        if run is not None:
+            queue, unread = read_after(lambda: standing_of(database, settings))
+        return GoingOn(made.public_id, old.public_id, micros, rung, run, queue, unread)

@@ -4,21 +4,14 @@ import os
 from dataclasses import asdict
 
 from pidispatch.app.databases import opened
-from pidispatch.app.places import addresses
 from pidispatch.app.reading import standing_of
+from pidispatch.app.redishealth import facts_of, redis_address
 from pidispatch.app.rooms import disk_bounds, places_of
 from pidispatch.config import Settings
-from pidispatch.domain.health import Facts, Fault, Health, RedisFacts, RowFacts, judge
-from pidispatch.errors import (
-    ConfigurationRefused,
-    DatabaseUnavailable,
-    PidispatchError,
-    QueueUnavailable,
-    SchemaDiffers,
-)
+from pidispatch.domain.health import Facts, Fault, Health, RowFacts, judge
+from pidispatch.errors import DatabaseUnavailable, PidispatchError, SchemaDiffers
 from pidispatch.gateway.client import ControlDoors
 from pidispatch.gateway.control import NAME as CONTROL
-from pidispatch.queue.broker import redis_facts
 from pidispatch.runtime.engine import Engine
 from pidispatch.runtime.filesystems import measure
 from pidispatch.store import schema
@@ -26,7 +19,7 @@ from pidispatch.store.database import Database
 from pidispatch.store.health import row_facts
 from pidispatch.store.standing import QueueStatus
 
-QUICK = 3.0  # seconds: who asks for health waits for all parts together
+QUICK = 2.0  # seconds: who asks for health waits for all parts together
 
 __all__ = ["Fault", "Health", "document", "health_of", "standing_and_health"]
 
@@ -41,7 +34,7 @@ def health_of(
             host=settings.worker_name,
             database=problem,
             schema=difference,
-            redis=None if redis_url is None else _redis(redis_url),
+            redis=None if redis_url is None else facts_of(redis_url),
             gateway_ready=_gateway(settings),
             rows=rows,
             disks=measure(places_of(settings, engine)),
@@ -55,17 +48,10 @@ def standing_and_health(settings: Settings) -> tuple[QueueStatus, Health]:
     engine = Engine(answer_seconds=int(QUICK))
     try:
         with opened(settings) as database:
-            health = health_of(settings, database, _redis_address(settings), engine)
+            health = health_of(settings, database, redis_address(settings), engine)
             return standing_of(database, settings), health
     finally:
         engine.close()
-
-
-def _redis_address(settings: Settings) -> str | None:
-    try:
-        return addresses(settings).redis
-    except ConfigurationRefused:  # who only reads needs the database alone
-        return None
 
 
 def _database(database: Database) -> tuple[str | None, str | None, RowFacts | None]:
@@ -81,13 +67,6 @@ def _database(database: Database) -> tuple[str | None, str | None, RowFacts | No
         except PidispatchError as error:
             return str(error), None, None
     raise AssertionError("unreachable")
-
-
-def _redis(url: str) -> RedisFacts:
-    try:
-        return redis_facts(url, timeout=QUICK)
-    except QueueUnavailable as error:
-        return RedisFacts(problem=str(error))
 
 
 def _gateway(settings: Settings) -> bool | None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from pidispatch.app.actor import actor
 from pidispatch.app.databases import opened
 from pidispatch.app.policy import FilePolicies
+from pidispatch.app.receipts import read_after
 from pidispatch.app.ringing import ring
 from pidispatch.config import Settings
 from pidispatch.domain.identity import folder_scope
@@ -75,7 +76,9 @@ def _projects(database: Database, settings: Settings) -> Collection[str]:
 
 
 def _ring(database: Database, settings: Settings) -> bool:
-    due = pauses.bells_after_resume(database)
+    due, _ = read_after(lambda: pauses.bells_after_resume(database))
+    if due is None:
+        return False
 
     def ring_each(bell: RedisBell) -> None:
         for host, bells in due:

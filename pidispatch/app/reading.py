@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from pidispatch.app.databases import opened
 from pidispatch.app.policy import FilePolicies
+from pidispatch.app.redishealth import red_of_redis
 from pidispatch.app.standing import standing_triggers
 from pidispatch.config import Settings
 from pidispatch.domain.explain import (
@@ -17,6 +18,7 @@ from pidispatch.domain.explain import (
     waits_for,
 )
 from pidispatch.domain.files.inforce import FileName, not_in_force
+from pidispatch.domain.health import Fault
 from pidispatch.domain.lateness import Lateness, lateness
 from pidispatch.domain.policy import Policy
 from pidispatch.domain.run import WAITING, State
@@ -74,7 +76,8 @@ class Explanation:
 
     `wait` is what had to be true before anybody looked at it, None for most runs; `asked` is who asked for it. `breaker` is
     how its trigger stands, None while its last run went well.
-    `slot` is the instant of a schedule that it was started for, and `lateness` how long after it.
+    `slot` is the instant of a schedule that it was started for, and `lateness` how long after it. `red` is what of
+    Redis keeps a waiting run from being heard of.
     """
 
     run: RunRecord
@@ -88,6 +91,7 @@ class Explanation:
     breaker: BreakerRecord | None = None
     slot: SlotRecord | None = None
     lateness: Lateness | None = None
+    red: Sequence[Fault] = ()
 
 
 def runs(settings: Settings, *, limit: int, state: State | None = None) -> Sequence[RunRecord]:
@@ -124,6 +128,7 @@ def explain(settings: Settings, name: str) -> Explanation:
         breaker,
         slot,
         None if late is None else lateness(*late),
+        red_of_redis(settings) if run.state in WAITING else (),
     )
 
 

@@ -6,13 +6,13 @@ from pidispatch.app.places import addresses
 from pidispatch.config import Settings
 from pidispatch.errors import ConfigurationRefused, QueueUnavailable
 from pidispatch.queue.bells import RedisBell
-from pidispatch.queue.broker import make_broker
+from pidispatch.queue.broker import INTERACTIVE, make_broker
 
 
 def ring(settings: Settings, act: Callable[[RedisBell], object]) -> bool:
-    """False when Redis did not answer: workers find out by themselves, within seconds."""
+    """False when Redis did not answer within 2 s: workers find out by themselves, within seconds."""
     try:
-        broker = make_broker(addresses(settings).redis)
+        broker = make_broker(addresses(settings).redis, within=INTERACTIVE)
     except ConfigurationRefused:
         return False
     try:

@@ -11,13 +11,14 @@ from pidispatch.app.databases import opened
 from pidispatch.app.firing import ByHand, NotFired, entry_named
 from pidispatch.app.places import addresses
 from pidispatch.app.reading import standing_of
+from pidispatch.app.receipts import read_after
 from pidispatch.config import Settings
 from pidispatch.domain.standing import Entry
 from pidispatch.errors import DatabaseUnavailable, ImageMissing
 from pidispatch.ingest import Ingest, LocalRequest, Submitted
 from pidispatch.ports import GitBox
 from pidispatch.queue.bells import RedisBell
-from pidispatch.queue.broker import make_broker
+from pidispatch.queue.broker import INTERACTIVE, make_broker
 from pidispatch.runtime.engine import Engine
 from pidispatch.runtime.gitbox import DockerGitBox
 from pidispatch.runtime.workspace import open_folder
@@ -44,11 +45,15 @@ PATIENCE_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """What became of a request, and what was true of the queue right after."""
+    """What became of a request, and what was true of the queue right after.
+
+    The request is stored: where the rest could not be read, `run` and `queue` are None and `unread` says why.
+    """
 
     submitted: Submitted
-    run: RunRecord
-    queue: QueueStatus
+    run: RunRecord | None
+    queue: QueueStatus | None
+    unread: str | None = None
 
 
 class Desk:
@@ -76,17 +81,20 @@ class Desk:
             raise ImageMissing(
                 f"the Docker engine has no image {image or self._settings.job_image}; {way_out}"
             ) from error
-        run = history.find_run(self._database, submitted.public_id)
-        return Submission(submitted, run, standing_of(self._database, self._settings))
+        run, unread = read_after(lambda: history.find_run(self._database, submitted.public_id))
+        if run is None:
+            return Submission(submitted, None, None, unread)
+        queue, unread = read_after(lambda: standing_of(self._database, self._settings))
+        return Submission(submitted, run, queue, unread)
 
     def follow(
-        self, run_id: int, *, every: float = 0.5, sleep: Callable[[float], None] = time.sleep
+        self, public_id: str, *, every: float = 0.5, sleep: Callable[[float], None] = time.sleep
     ) -> Iterator[RunRecord]:
         """The run again and again until it has ended; a Postgres that is away for a minute is waited for."""
         answered = time.monotonic()
         while True:
             try:
-                run = history.run_record(self._database, run_id)
+                run = history.find_run(self._database, public_id)
             except DatabaseUnavailable:
                 if time.monotonic() - answered > PATIENCE_SECONDS:
                     raise
@@ -106,7 +114,7 @@ def desk(settings: Settings) -> Iterator[Desk]:
         installation = PostgresHosts(database, host=settings.worker_name).installation(
             capacity=settings.concurrency
         )
-        broker = make_broker(where.redis)
+        broker = make_broker(where.redis, within=INTERACTIVE)
         engine = Engine()
         ingest = Ingest(
             host=settings.worker_name,

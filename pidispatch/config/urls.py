@@ -12,14 +12,47 @@ WANT_DATABASE = "postgresql://user:password@host:port/database, with special cha
 WANT_REDIS = (
     "redis://, rediss:// or unix:// with a host or socket path and a numbered database, or no such variable"
 )
+WANT_NO_SENTINEL = (
+    "the address of the primary itself, such as redis://host:6379/0: Redis Sentinel is not asked, so let a name or an"
+    " address that moves with the primary stand there"
+)
+WANT_REDIS_QUERY = (
+    "in the query of the address only db=NUMBER, username, password, client_name, protocol=2 or 3, and with rediss://"
+    " ssl_ca_certs, ssl_ca_path, ssl_certfile, ssl_keyfile (each an absolute path), ssl_password,"
+    " ssl_cert_reqs=required, optional or none, ssl_check_hostname"
+)
 WANT_BASE = "an http:// or https:// address without user, password, query or fragment"
 WANT_PASSWORD = "at least 16 characters of hex or base64url"  # noqa: S105 - a sentence, no password
+
+SENTINEL_SCHEMES = {
+    "sentinel",
+    "redis-sentinel",
+    "rediss-sentinel",
+    "redis+sentinel",
+    "rediss+sentinel",
+    "valkey-sentinel",
+}
+# What the client takes from an address; its time-outs, retries and decoding are ours, or bells would be lost or doubled.
+REDIS_QUERY = {
+    "client_name": r".+",
+    "db": r"0|[1-9][0-9]{0,5}",
+    "password": r".+",
+    "protocol": r"[23]",
+    "ssl_ca_certs": r"/.+",
+    "ssl_ca_path": r"/.+",
+    "ssl_cert_reqs": r"none|optional|required",
+    "ssl_certfile": r"/.+",
+    "ssl_check_hostname": r"(?i:true|false|yes|no|1|0)",
+    "ssl_keyfile": r"/.+",
+    "ssl_password": r".+",
+    "username": r".+",
+}
 
 HOST = re.compile(r"(\[[^\[\]]+\]|[^\[\]:]*)(:[0-9]+)?")
 
 # What is shown of a query; libpq and redis-py both take passwords there.
 HARMLESS = {"host", "port", "dbname", "db", "sslmode", "connect_timeout", "application_name"}
-HARMLESS |= {"target_session_attrs", "ssl_cert_reqs", "protocol"}
+HARMLESS |= {"target_session_attrs", "ssl_cert_reqs", "protocol", "ssl_ca_certs", "ssl_check_hostname"}
 
 
 def database_url(text: str) -> str:
@@ -31,11 +64,18 @@ def database_url(text: str) -> str:
 
 
 def redis_url(text: str) -> str:
+    """A Redis address. TLS is `rediss://`; `ssl_ca_certs=/path` in the query names a CA of one's own."""
+    if text.partition("://")[0].lower() in SENTINEL_SCHEMES:
+        raise Unwanted(WANT_NO_SENTINEL)
     parts = _split(text, REDIS_SCHEMES, WANT_REDIS)
     # The client takes a database it cannot read for number 0, so it is read here.
     pattern = r"/.+" if parts.scheme == "unix" else r"(/(0|[1-9][0-9]{0,5})?)?"
     if not re.fullmatch(pattern, parts.path):
         raise Unwanted(WANT_REDIS)
+    for name, value in parse_qsl(parts.query, keep_blank_values=True):
+        encrypted = parts.scheme == "rediss" or not name.startswith("ssl_")
+        if not encrypted or name not in REDIS_QUERY or not re.fullmatch(REDIS_QUERY[name], value):
+            raise Unwanted(WANT_REDIS_QUERY)
     return text
 
 

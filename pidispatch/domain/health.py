@@ -33,6 +33,7 @@ class Word(StrEnum):
     DATABASE_SILENT = "database-silent"
     SCHEMA_DIFFERS = "schema-differs"
     REDIS_SILENT = "redis-silent"
+    REDIS_UNWRITABLE = "redis-unwritable"
     REDIS_EVICTS = "redis-evicts"
     REDIS_FORGETS = "redis-forgets"
     GATEWAY_SILENT = "gateway-silent"
@@ -154,11 +155,15 @@ class RowFacts:
 
 @dataclass(frozen=True, slots=True)
 class RedisFacts:
-    """`problem` when it does not answer; else whether it may throw bells away, and whether a restart would."""
+    """`problem` when it does not answer; else why it takes no write, whether it may throw bells away, and a restart would.
+
+    `policy` and `append_only` are None where this user may not ask.
+    """
 
     problem: str | None = None
-    policy: str = "noeviction"
-    append_only: bool = True
+    unwritable: str | None = None
+    policy: str | None = "noeviction"
+    append_only: bool | None = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +209,7 @@ def _faults(facts: Facts) -> Iterator[Fault]:
             facts.schema,
             "`pidispatch db check` says which side is older; see its way out",
         )
-    yield from _redis(facts.redis)
+    yield from redis_faults(facts.redis)
     for disk in facts.disks:
         if disk.room(facts.disk_bounds) >= Room.LOW:
             yield Fault(
@@ -225,20 +230,28 @@ def _faults(facts: Facts) -> Iterator[Fault]:
         yield from _schedules(rows)
 
 
-def _redis(redis: RedisFacts | None) -> Iterator[Fault]:
+def redis_faults(redis: RedisFacts | None) -> Iterator[Fault]:
+    """What could not be checked makes nothing red here; `doctor` says that it was not."""
     if redis is None:
         return
     if redis.problem is not None:
         way_out = "start Redis, or mend REDIS_URL; until then nothing new starts, and runs still end"
         yield Fault(Word.REDIS_SILENT, redis.problem, way_out)
         return
-    if redis.policy != "noeviction":
+    if redis.unwritable is not None:
+        yield Fault(
+            Word.REDIS_UNWRITABLE,
+            f"Redis takes no bells: {redis.unwritable}",
+            "see its log, memory, disk and role (a replica takes none), and this user's rights (docs/operations.md);"
+            " until then nothing new starts, and runs still end",
+        )
+    if redis.policy not in {"noeviction", None}:
         yield Fault(
             Word.REDIS_EVICTS,
             f"Redis may throw bells away when its memory is full ({redis.policy})",
             "set `maxmemory-policy noeviction`",
         )
-    if not redis.append_only:
+    if redis.append_only is False:
         yield Fault(
             Word.REDIS_FORGETS,
             "Redis keeps no append-only file: a restart loses bells",

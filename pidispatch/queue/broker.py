@@ -13,16 +13,26 @@ from redis.retry import Retry
 
 from pidispatch.domain.health import RedisFacts
 from pidispatch.errors import QueueUnavailable
-from pidispatch.queue.consumer import WokenConsumer, wake
+from pidispatch.queue.consumer import Trouble, WokenConsumer, wake
 
 SOCKET_TIMEOUT = 15  # seconds; above every blocking wait, since redis-py 8 would stop at 5
+INTERACTIVE = 2.0  # seconds that a person waits for a Redis that says nothing
 NAMESPACE = "pidispatch"
+WRITTEN_MS = 60_000  # how long the key stays that shows whether writes are taken
+UNCHECKED = (
+    "whether Redis evicts, and keeps an append-only file, could not be checked: this user may not ask INFO; allow it"
+    " (`ACL SETUSER … +info`), or see that `maxmemory-policy noeviction` and `appendonly yes` are set"
+)
 
 
 class WokenBroker(RedisBroker):
     """A Redis broker whose consumers sleep in BLPOP and wake the moment something is enqueued."""
 
     deaf = False
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.trouble = Trouble()
 
     def hear_no_more(self) -> None:
         """Take no message any more: what is rung from now on is for others. It can still ring."""
@@ -38,12 +48,15 @@ class WokenBroker(RedisBroker):
         return enqueued
 
 
-def make_client(url: str, *, timeout: float = SOCKET_TIMEOUT) -> redis.Redis:
-    """A client that sends each command once: a retry after a lost reply would ring a bell twice."""
+def make_client(url: str, *, within: float | None = None) -> redis.Redis:
+    """A client that sends each command once: a retry after a lost reply would ring a bell twice.
+
+    `within`: who asks waits so many seconds at most, half of them for the connection.
+    """
     client: redis.Redis = redis.Redis.from_url(
         url,
-        socket_timeout=timeout,
-        socket_connect_timeout=min(5, timeout),
+        socket_timeout=SOCKET_TIMEOUT if within is None else within / 2,
+        socket_connect_timeout=5 if within is None else within / 2,
         retry=Retry(NoBackoff(), 0),
         health_check_interval=30,
     )
@@ -51,11 +64,19 @@ def make_client(url: str, *, timeout: float = SOCKET_TIMEOUT) -> redis.Redis:
 
 
 def make_broker(
-    url: str, *, middleware: Sequence[Middleware] = (), namespace: str = NAMESPACE, heartbeat_ms: int = 60_000
+    url: str,
+    *,
+    middleware: Sequence[Middleware] = (),
+    namespace: str = NAMESPACE,
+    heartbeat_ms: int = 60_000,
+    within: float | None = None,
 ) -> WokenBroker:
-    """An explicit middleware list: dramatiq's defaults retry and interrupt, and started one job five times."""
+    """An explicit middleware list: dramatiq's defaults retry and interrupt, and started one job five times.
+
+    `within` as for `make_client`.
+    """
     return WokenBroker(
-        client=make_client(url),
+        client=make_client(url, within=within),
         namespace=namespace,
         middleware=[CurrentMessage(), *middleware],
         maintenance_chance=1_000_000,
@@ -67,23 +88,41 @@ def check_redis(url: str) -> list[str]:
     """Say what is wrong with a Redis for this use. Raises QueueUnavailable when it does not answer."""
     facts = redis_facts(url)
     problems = []
-    if facts.policy != "noeviction":
+    if facts.unwritable is not None:
+        problems.append(f"Redis takes no bells: {facts.unwritable}")
+    if facts.policy not in {"noeviction", None}:
         problems.append(f"Redis evicts ({facts.policy}): set `maxmemory-policy noeviction`")
-    if not facts.append_only:
+    if facts.append_only is False:
         problems.append("Redis keeps no append-only file: set `appendonly yes`")
+    if None in {facts.policy, facts.append_only}:
+        problems.append(UNCHECKED)
     return problems
 
 
-def redis_facts(url: str, *, timeout: float = SOCKET_TIMEOUT) -> RedisFacts:
-    """Whether it evicts, and whether it keeps a file. Raises QueueUnavailable when it does not answer in time."""
-    client = make_client(url, timeout=timeout)
+def redis_facts(url: str, *, within: float | None = None) -> RedisFacts:
+    """Whether it takes a write, whether it evicts, whether it keeps a file. Raises QueueUnavailable when it does not answer."""
+    client = make_client(url, within=within)
     try:
-        memory = client.info("memory")
-        persistence = client.info("persistence")
-    except RedisError as error:
+        asked = client.pipeline(transaction=False)
+        asked.set(f"{NAMESPACE}:written", 1, px=WRITTEN_MS)
+        for section in ("memory", "persistence", "cluster"):
+            asked.info(section)
+        written, memory, persistence, cluster = asked.execute(raise_on_error=False)
+    except (RedisError, UnicodeError) as error:
         raise QueueUnavailable(str(error)) from error
     finally:
         client.close()
+    unwritable = f"{written}" if isinstance(written, Exception) else None
+    if _word(cluster, "cluster_enabled"):
+        unwritable = "it is a cluster, whose keys lie on several servers: name a Redis that stands alone"
+    policy, append_only = _word(memory, "maxmemory_policy"), _word(persistence, "aof_enabled")
     return RedisFacts(
-        policy=str(memory.get("maxmemory_policy")), append_only=bool(persistence.get("aof_enabled"))
+        unwritable=unwritable,
+        policy=None if policy is None else str(policy),
+        append_only=None if append_only is None else bool(append_only),
     )
+
+
+def _word(section: object, name: str) -> object:
+    """None for what this user may not ask, or a server does not tell."""
+    return section.get(name) if isinstance(section, dict) else None

@@ -9,10 +9,15 @@ from typing import Any
 import psycopg
 from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
 from sqlalchemy.exc import DBAPIError, InterfaceError, InvalidatePoolError, OperationalError
+from sqlalchemy.exc import TimeoutError as NoneFree
 
-from pidispatch.errors import DatabaseRefused, DatabaseUnavailable
+from pidispatch.errors import DatabaseRefused, DatabaseUnavailable, DatabaseUnfit
+from pidispatch.store import connecting
 
-NOT_ALLOWED = {"42501", "25006"}  # insufficient privilege, read-only transaction
+NOT_ALLOWED = "42501"  # insufficient privilege
+READ_ONLY = "25006"
+ABSENT = {"42P01", "42703", "42883", "3F000"}  # a table, column, function, schema
+TAKEN = {"42P07", "42710", "42723", "42701"}  # a table, other object, function, column
 
 
 class Database:
@@ -27,8 +32,11 @@ class Database:
             pool_pre_ping=False,
             hide_parameters=True,  # else an error's text shows tasks and paths
             pool_use_lifo=True,  # the connection used last has its statements prepared
-            connect_args={"application_name": application, "connect_timeout": 5},
+            connect_args=connecting.arguments(url, application=application),
         )
+        # Before SQLAlchemy asks anything: its own questions fail on a database that is to be refused.
+        event.listen(self._engine, "connect", connecting.prepare, insert=True)
+        event.listen(self._engine, "begin", connecting.begin)
         event.listen(self._engine, "checkout", _leave_out_the_dead)
 
     @contextmanager
@@ -38,15 +46,18 @@ class Database:
             yield connection
 
     @contextmanager
-    def driver(self) -> Iterator[psycopg.Connection]:
-        """A connection of the pool that begins and commits nothing by itself. Raises as `transaction` does."""
+    def driver(self) -> Iterator[tuple[psycopg.Connection, tuple[str, ...]]]:
+        """A connection of the pool that begins and commits nothing by itself. Raises as `transaction` does.
+
+        With it comes what each transaction must say first: nothing, unless a pooler is between.
+        """
         with _translated():
             pooled = self._engine.raw_connection()
             try:
                 driver = pooled.driver_connection
                 assert isinstance(driver, psycopg.Connection)  # noqa: S101 - the URL names psycopg
                 driver.autocommit = True
-                yield driver
+                yield driver, pooled.info[connecting.INFO]
                 driver.autocommit = False
             except BaseException:
                 pooled.invalidate()  # nobody knows what it is in the middle of
@@ -68,16 +79,43 @@ class Database:
 def _translated() -> Iterator[None]:
     try:
         yield
-    except (OperationalError, InterfaceError) as error:
-        raise DatabaseUnavailable(_first_line(error)) from error
-    except (psycopg.OperationalError, psycopg.InterfaceError) as error:  # past SQLAlchemy
-        raise DatabaseUnavailable(str(error).strip().partition("\n")[0]) from error
     except DBAPIError as error:
-        if error.connection_invalidated:
-            raise DatabaseUnavailable(_first_line(error)) from error
-        if getattr(error.orig, "sqlstate", None) in NOT_ALLOWED:
-            raise DatabaseRefused(_first_line(error)) from error
+        cause = error.orig
+        broken = error.connection_invalidated or isinstance(error, OperationalError | InterfaceError)
+        if isinstance(cause, psycopg.Error) and (ours := _ours(cause, broken=broken)) is not None:
+            raise ours from error
+        if error.statement is None and isinstance(cause, psycopg.Error) and cause.sqlstate is None:
+            raise DatabaseUnavailable(_first_line(cause)) from error  # an address that the driver refuses
         raise
+    except NoneFree as error:
+        raise DatabaseUnavailable("every connection of this process is in use") from error
+    except psycopg.Error as error:  # past SQLAlchemy
+        ours = _ours(error, broken=isinstance(error, psycopg.OperationalError | psycopg.InterfaceError))
+        if ours is None:
+            raise
+        raise ours from error
+
+
+def _ours(error: psycopg.Error, *, broken: bool) -> DatabaseUnavailable | DatabaseRefused | None:
+    """What a state of the server is told as; None for a fault of a statement of ours."""
+    problem, code = _first_line(error), error.sqlstate or ""
+    if code == NOT_ALLOWED:
+        return DatabaseRefused(problem)
+    if code == READ_ONLY:
+        return DatabaseUnfit(f"it takes no writes: {problem}")
+    if code in ABSENT:
+        return DatabaseUnfit(
+            f"its tables are not those of this version: {problem}; `pidispatch db check` tells more",
+            lasting=True,
+        )
+    if code in TAKEN:
+        return DatabaseUnfit(
+            f"it holds something else of that name: {problem}; give pidispatch a database of its own",
+            lasting=True,
+        )
+    if broken or code.startswith(("53", "58", "XX")):  # out of resources, a system's error, a broken server
+        return DatabaseUnavailable(problem)
+    return None
 
 
 def _leave_out_the_dead(connection: Any, *_: Any) -> None:
@@ -92,6 +130,6 @@ def _leave_out_the_dead(connection: Any, *_: Any) -> None:
         raise InvalidatePoolError
 
 
-def _first_line(error: DBAPIError) -> str:
+def _first_line(error: psycopg.Error) -> str:
     """The driver's sentence, without the statement and its parameters."""
-    return str(error.orig).strip().splitlines()[0] if str(error.orig).strip() else type(error.orig).__name__
+    return str(error).strip().partition("\n")[0] or type(error).__name__

@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy import Text, bindparam, text
 
+from pidispatch.errors import DatabaseUnavailable
 from pidispatch.store.audit import audit
 from pidispatch.store.database import Database
 from pidispatch.store.models import OCCUPYING_SQL
@@ -53,17 +54,19 @@ class Pause:
     """What became of a pause or a resume. `changed` is False when it was so already.
 
     `stopped_at` is since when every model call of its runs is refused, or was; None: they may call. `paused_at` is since when the scope is held back, or was; `running` and `waiting` count its runs right after.
-    `everything_paused_at` tells that another pause, that of everything, holds its runs back too.
+    `everything_paused_at` tells that another pause, that of everything, holds its runs back too. What could not be
+    counted any more is None, and `unread` says why.
     """
 
     scope: str
     changed: bool
     paused_at: datetime | None
     paused_by: str | None
-    running: int
-    waiting: int
+    running: int | None
+    waiting: int | None
     everything_paused_at: datetime | None
     stopped_at: datetime | None
+    unread: str | None = None
 
 
 def known(database: Database, key: str) -> bool:
@@ -108,10 +111,13 @@ def bells_after_resume(database: Database) -> Sequence[tuple[str, int]]:
 
 
 def _told(database: Database, key: str, changed: bool, row: Any) -> Pause:  # noqa: FBT001
-    """Counted after the commit: a long count must hold up nobody."""
+    """Counted after the commit: a long count must hold up nobody, and a failed one denies nothing that is stored."""
     paused_at, paused_by, stopped_at = row
-    with database.transaction() as connection:
-        counts = connection.execute(STANDING, {"key": key}).one()
+    try:
+        with database.transaction() as connection:
+            counts = connection.execute(STANDING, {"key": key}).one()
+    except DatabaseUnavailable as error:
+        return Pause(key, changed, paused_at, paused_by, None, None, None, stopped_at, str(error))
     return Pause(
         key, changed, paused_at, paused_by, counts.running, counts.waiting, counts.everything, stopped_at
     )

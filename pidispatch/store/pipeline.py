@@ -21,8 +21,15 @@ def alone(database: Database, statement: TextClause, values: Mapping[str, Any]) 
 
     Raises DatabaseUnavailable, DatabaseRefused.
     """
-    with database.driver() as driver:
-        return driver.execute(_sql(statement), values).fetchall()
+    with database.driver() as (driver, first):
+        if not first:
+            return driver.execute(_sql(statement), values).fetchall()
+        with driver.pipeline():
+            for said in ("BEGIN ISOLATION LEVEL READ COMMITTED", *first):
+                driver.execute(said)
+            cursor = driver.execute(_sql(statement), values)
+            driver.execute("COMMIT")
+        return cursor.fetchall()
 
 
 def together(connection: Connection, *asked: Asked) -> list[list[Any]]:

@@ -88,6 +88,7 @@ class Reconciler:
         self._rung: dict[tuple[int, int], datetime] = {}
         self._alarmed: dict[tuple[str, int], datetime] = {}
         self._leaving = False
+        self._failing: str | None = None
 
     def leave(self) -> None:
         """Hear no bells any more: what is seen to be finished is finished here."""
@@ -99,8 +100,11 @@ class Reconciler:
             wake.clear()
             try:
                 self.look()
+                self._failing = None
             except PidispatchError as error:
-                log.warning("reconcile_failed", problem=str(error))
+                if str(error) != self._failing:  # told once, not every two seconds of an outage
+                    log.warning("reconcile_failed", problem=str(error))
+                self._failing = str(error)
             except Exception:
                 log.exception("reconcile_broke")
             wake.wait(PERIOD)
@@ -124,9 +128,9 @@ class Reconciler:
         self._orphans.remove(seen, rows)
         self._forget(rows)
         self._lost_lookers.count()
-        self.ring()
         self._mark()
         self._tidy(now)
+        self.ring()  # last: without Redis everything else is still done
 
     def ring(self) -> None:
         """Hang as many bells as runs may start now, and no more."""

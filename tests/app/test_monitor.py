@@ -80,7 +80,7 @@ class AllBusy:
 
 def test_another_schema_is_red_and_its_rows_are_not_read(monitor, database):
     with database.transaction() as connection:
-        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
+        connection.exec_driver_sql("UPDATE pidispatch_alembic_version SET version_num = '9999'")
         connection.exec_driver_sql("ALTER TABLE runs RENAME TO other_runs")
     one = monitor()
 

@@ -15,7 +15,7 @@ from tests.cli.lives import begin, call, end, meanwhile
 from tests.store.builders import HOST, a_host, a_run, row, value
 from tests.support.minutes import early_in_a_minute
 
-CANCELLED = ["public_id", "was", "had_ended", "gone", "run"]
+CANCELLED = ["public_id", "was", "had_ended", "gone", "run", "unread"]
 
 
 def name_of(database, run_id):
@@ -163,7 +163,7 @@ def test_a_run_is_repeated_and_shows_what_it_repeats(pidispatch, database, servi
 
     (tmp_path / "task").write_bytes(b"another task")
     other = pidispatch("requeue", name, "--task-file", str(tmp_path / "task"), "--json").document
-    assert list(other) == ["public_id", "requeue_of", "duplicate", "rung", "run"]
+    assert list(other) == ["public_id", "requeue_of", "duplicate", "rung", "run", "unread"]
     assert other["public_id"] != new
     assert value(database, "SELECT count(*) FROM run_payloads WHERE task = 'another task'") == 1
 

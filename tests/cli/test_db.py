@@ -32,20 +32,21 @@ def test_an_empty_database_is_behind_until_it_is_upgraded(empty):
     assert (behind.code, upgraded.code, ok.code) == (1, 0, 0)
     wanted = ok.out.split()[2].rstrip(",")
     assert behind.out == f"behind: at no revision, this version needs {wanted}; run `pidispatch db upgrade`\n"
-    assert upgraded.err == f"schema: empty -> {wanted}\n"
+    assert upgraded.err.splitlines()[0] == "schema: empty -> 0001: The first tables"
+    assert upgraded.err.endswith(f"\nschema: empty -> {wanted}\n")
     assert ok.out == f"ok: at {wanted}, this version needs {wanted}\n"
     assert empty("db", "upgrade").err == f"schema: {wanted} already\n"
 
 
 def test_a_newer_database_is_ahead(pidispatch, database):
     with database.transaction() as connection:
-        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
+        connection.exec_driver_sql("UPDATE pidispatch_alembic_version SET version_num = '9999'")
 
     said = pidispatch("db", "check", "--json")
 
     assert said.code == 1
     assert (said.document["state"], said.document["found"]) == ("ahead", "9999")
-    assert list(said.document) == ["state", "found", "wanted"]
+    assert list(said.document) == ["state", "found", "wanted", "missing"]
     for arguments in (("db", "upgrade"), ("runs",), ("run", "/tmp", "--task", "x")):
         refused = pidispatch(*arguments)
         assert refused.code == 2

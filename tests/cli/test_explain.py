@@ -45,6 +45,7 @@ def test_an_admitted_run_shows_every_gate_and_its_numbers(pidispatch, database, 
         "breaker",
         "slot",
         "lateness",
+        "red",
     ]
     assert [list(line) for line in found["gates"]] == [GATE] * 11
     assert set(verdicts(found).values()) == {"passed"}

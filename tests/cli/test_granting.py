@@ -50,7 +50,7 @@ def test_a_run_is_given_more_and_both_say_so(pidispatch, database, services):
 def test_an_amount_is_taken_exactly(pidispatch, database, amount, micros):
     made = pidispatch("grant", a_stopped_run(database), amount, "--json").document
 
-    assert list(made) == ["public_id", "continues", "cost_cap_micros", "rung", "run"]
+    assert list(made) == ["public_id", "continues", "cost_cap_micros", "rung", "run", "unread"]
     assert made["cost_cap_micros"] == micros
     assert made["run"]["continues"] == made["continues"]
     assert value(database, "SELECT cost_cap_micros FROM runs WHERE continues IS NOT NULL") == micros

@@ -7,7 +7,7 @@ from tests.cli.lives import begin
 from tests.store.builders import a_host, a_run, try_next, value
 
 PAUSE = [
-    "scope", "changed", "paused_at", "paused_by", "running", "waiting", "everything_paused_at", "stopped_at",
+    "scope", "changed", "paused_at", "paused_by", "running", "waiting", "everything_paused_at", "stopped_at", "unread",
 ]  # fmt: skip
 
 

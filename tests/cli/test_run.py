@@ -109,6 +109,7 @@ def test_a_program_gets_one_document_with_keys_that_stay(run, database):
         "task_kept_bytes",
         "queue",
         "run",
+        "unread",
     ]
     assert list(document["queue"]) == ["workers", "workers_here", "paused_since"]
     assert document["public_id"] == value(database, "SELECT public_id FROM runs")

@@ -162,7 +162,8 @@ def test_every_fault_says_a_way_out():
         disks=[FileSystem(1, ("the home",), "/", size=100 * GIB, free=GIB)],
     )
     silent = Facts("h1", redis=RedisFacts(problem="gone"))
-    red = [*judge(facts).red, *judge(silent).red, *unanswered(5).red]
+    unwritable = Facts("h1", redis=RedisFacts(unwritable="READONLY"))
+    red = [*judge(facts).red, *judge(silent).red, *judge(unwritable).red, *unanswered(5).red]
 
     assert {fault.word for fault in red} == set(Word)
     assert all(fault.sentence and fault.way_out for fault in red)

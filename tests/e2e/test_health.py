@@ -52,13 +52,13 @@ def test_it_is_well_while_runs_start_and_end(installation: Installation) -> None
 
 def test_another_schema_is_red_until_it_is_ours_again(installation: Installation) -> None:
     is_well(installation)
-    ours = installation.one("SELECT version_num FROM alembic_version")["version_num"]
-    installation.one("UPDATE alembic_version SET version_num = '9999' RETURNING 1")
+    ours = installation.one("SELECT version_num FROM pidispatch_alembic_version")["version_num"]
+    installation.one("UPDATE pidispatch_alembic_version SET version_num = '9999' RETURNING 1")
     try:
         eventually(lambda: ask(installation, "/healthz")[0] == 503, "another schema is red")
         assert words(installation) == ["schema-differs"]
     finally:
-        installation.one("UPDATE alembic_version SET version_num = :ours RETURNING 1", ours=ours)
+        installation.one("UPDATE pidispatch_alembic_version SET version_num = :ours RETURNING 1", ours=ours)
     is_well(installation)
 
 

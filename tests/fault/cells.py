@@ -23,6 +23,8 @@ LANES = {
     "kill": ("worker", "master", "gateway", "redis", "redis-wiped", "postgres"),
     "dockerd": ("dockerd",),
     "dockerd-live": ("dockerd-live",),
+    "pgbouncer": ("pgbouncer",),
+    "standby": ("standby",),
     "stop-worker": ("stop-worker",),
     "stop-gateway": ("stop-gateway",),
     "clock": ("clock-forward", "clock-back"),

@@ -1,5 +1,6 @@
 """Do something to one part of a house; what is not final is undone by `after`."""
 
+import os
 import shutil
 import signal
 import time
@@ -10,11 +11,14 @@ from tests.support.disks import fill_but
 
 STOPPED_SECONDS = 40.0
 FULL_SECONDS = 6.0
+STANDBY_SECONDS = 10.0
 HOUR = 3600
 
 
 class Fault:
-    """`lasts` is how long (seconds) a stopped process stays stopped; `suspends` the promise until it goes on."""
+    """`lasts` is how long (seconds) a stopped process stays stopped, or until `ends` undoes what was done; `suspends` the
+    promise until then.
+    """
 
     def __init__(
         self,
@@ -23,14 +27,17 @@ class Fault:
         lasts: float = 0.0,
         suspends: bool = False,
         victim: Callable[[House, int], int] = lambda house, pid: pid,
+        ends: Callable[[House], None] | None = None,
     ) -> None:
         self._strike, self.lasts, self.suspends, self._victim = strike, lasts, suspends, victim
+        self._end = ends
         self.is_over = lasts == 0
 
     def strike(self, house: House, pid: int) -> None:
         """`pid` is the worker process that has the run in hand, or any of them."""
         self._stopped = self._victim(house, pid)
         self._ends = time.monotonic() + self.lasts
+        self._house = house
         self._strike(house, pid)
 
     def tick(self) -> None:
@@ -40,7 +47,10 @@ class Fault:
 
     def end(self) -> None:
         self.is_over = True
-        kill(self._stopped, signal.SIGCONT)
+        if self._end is not None:
+            self._end(self._house)
+        else:
+            kill(self._stopped, signal.SIGCONT)
 
 
 class FullDisk(Fault):
@@ -69,6 +79,25 @@ def _wipe_redis(house: House, pid: int) -> None:
     shutil.rmtree(house.valkey.data_dir / "appendonlydir")
 
 
+def _kill_pooler(house: House, pid: int) -> None:
+    assert house.pooler is not None
+    house.pooler.kill()
+
+
+def _demote(house: House, pid: int) -> None:
+    """As after a failover whose old primary comes back as a standby under the same address."""
+    file = house.postgres.data_dir / "standby.signal"
+    file.touch()
+    owner = house.postgres.data_dir.stat()
+    os.chown(file, owner.st_uid, owner.st_gid)
+    house.postgres.kill()
+
+
+def _promote(house: House) -> None:
+    (house.postgres.data_dir / "standby.signal").unlink(missing_ok=True)
+    house.postgres.kill()
+
+
 FAULTS: dict[str, Callable[[], Fault]] = {
     "worker": lambda: Fault(lambda house, pid: kill(pid)),
     "master": lambda: Fault(lambda house, pid: kill(house.worker.pid)),
@@ -85,6 +114,8 @@ FAULTS: dict[str, Callable[[], Fault]] = {
         suspends=True,
         victim=lambda house, pid: house.gateway.pid,
     ),
+    "pgbouncer": lambda: Fault(_kill_pooler),
+    "standby": lambda: Fault(_demote, lasts=STANDBY_SECONDS, ends=_promote),
     "clock-forward": lambda: Fault(lambda house, pid: house.clock.jump(HOUR)),
     "clock-back": lambda: Fault(lambda house, pid: house.clock.jump(-HOUR)),
     "disk-data": lambda: FullDisk("data"),

@@ -23,6 +23,7 @@ from pidispatch.errors import DatabaseUnavailable
 from pidispatch.gateway.client import ControlDoors
 from pidispatch.gateway.control import NAME as CONTROL
 from pidispatch.services.account import server_account
+from pidispatch.services.cluster import DATABASE
 from pidispatch.services.faults import ServiceFailed
 from pidispatch.services.postgres import EmbeddedPostgres
 from pidispatch.services.program import Program
@@ -35,6 +36,7 @@ from tests.fault.failpoints import VARIABLE as FAILPOINTS
 from tests.fault.pace import Pace
 from tests.support.disks import ext4_disk
 from tests.support.patience import LONGER
+from tests.support.pooler import Pooler
 from tests.support.submitting import submit as submit_run
 
 ROOT = Path(__file__).parents[2]
@@ -47,7 +49,7 @@ class House:
 
     `tick` is the supervisor: it starts again what died a second ago. Only the main thread may use a house.
     `actors` is the module that the worker loads, `settings` are more variables for it and the gateway. `disks` are the file
-    systems that a fault may fill, by name.
+    systems that a fault may fill, by name; `pooled`: all of them reach Postgres through PgBouncer.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class House:
         actors: str = "tests.fault.actors",
         settings: Mapping[str, str] | None = None,
         disks: Mapping[str, Path] | None = None,
+        pooled: bool = False,
     ) -> None:
         self.disks = disks or {}
         self.root, self.engine, self.clock, self.provider = root, engine, clock, provider
@@ -74,6 +77,7 @@ class House:
         programs = clock.programs()
         self.postgres = EmbeddedPostgres(root / "data" / "postgres", root / "p", account, programs)
         self.valkey = EmbeddedValkey(root / "data" / "valkey", root / "v", account)
+        self.pooler = Pooler(root / "b", root / "p", account) if pooled else None
         self.home = root / "home"
         self._due: dict[str, float] = {}
         self._not_started: set[str] = set()
@@ -82,7 +86,9 @@ class House:
     def start(self) -> None:
         self.valkey.start()
         self.postgres.start()
-        self.database = Database(self.postgres.url(), pool_size=2, application="fault harness")
+        if self.pooler is not None:
+            self.pooler.start()
+        self.database = Database(self.url, pool_size=2, application="fault harness")
         schema.upgrade(self.database)
         self.home.mkdir(exist_ok=True)
         environment = self._environment()
@@ -123,8 +129,14 @@ class House:
         if hasattr(self, "database"):
             self.database.close()
         self.engine.remove_all(getattr(self, "installation", "none"))
+        if self.pooler is not None:
+            self.pooler.stop()
         self.postgres.stop()
         self.valkey.stop()
+
+    @property
+    def url(self) -> str:
+        return self.postgres.url() if self.pooler is None else self.pooler.url(DATABASE)
 
     def _environment(self) -> dict[str, str]:
         return {
@@ -133,7 +145,7 @@ class House:
             "PYTHONPATH": str(ROOT),
             "PIDISPATCH_HOME": str(self.home),
             "PI_WORKER_NAME": self.host,
-            "DATABASE_URL": self.postgres.url(),
+            "DATABASE_URL": self.url,
             "REDIS_URL": self.valkey.url(),
             "PIDISPATCH_UPSTREAM_SCRIPTED": f"{self.provider.url}/v1",
             "PI_PROVIDER": "scripted",
@@ -150,7 +162,8 @@ class House:
     def tick(self) -> None:
         """Start again whatever died at least a second ago; called often."""
         now = time.monotonic()
-        for name, part in (("postgres", self.postgres), ("valkey", self.valkey), ("dockerd", self.engine)):
+        parts = {"postgres": self.postgres, "valkey": self.valkey, "dockerd": self.engine}
+        for name, part in (parts | ({"pgbouncer": self.pooler} if self.pooler else {})).items():
             down = part.poll() is not None or name in self._not_started
             if down and now >= self._due.setdefault(name, now + RESTART_SECONDS):
                 del self._due[name]

@@ -98,7 +98,8 @@ def house_for(lane: str) -> Iterator[House]:
             stack.callback(engine.stop)
             engine.start()
             engine.load()
-        yield stack.enter_context(a_house(engine, clock, disks=disks, small=lane == "disk"))
+        small, pooled = lane == "disk", lane == "pgbouncer"
+        yield stack.enter_context(a_house(engine, clock, disks=disks, small=small, pooled=pooled))
 
 
 def _beside_each_other(cells: Sequence[Cell]) -> Iterator[Result]:

@@ -8,7 +8,7 @@ from alembic.runtime.migration import MigrationContext
 from sqlalchemy import text
 
 from pidispatch.errors import SchemaDiffers
-from pidispatch.store import schema
+from pidispatch.store import schema, versions
 from pidispatch.store.database import Database
 from pidispatch.store.models import Base
 from tests.store.builders import a_boxed_run, a_host, value
@@ -32,13 +32,14 @@ def test_an_empty_database_is_behind_and_an_upgrade_makes_it_ok(empty):
     after = schema.upgrade(empty, progress=lines.append)
 
     assert after.fit is schema.Fit.OK
-    assert lines == [f"schema: empty -> {NEWEST}"]
+    assert lines[0] == "schema: empty -> 0001: The first tables"
+    assert lines[-1] == f"schema: empty -> {NEWEST}"
     schema.require(empty)
 
 
 def test_a_database_of_a_newer_version_is_refused_with_both_revisions(database):
     with database.transaction() as connection:
-        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+        connection.execute(text("UPDATE pidispatch_alembic_version SET version_num = '9999'"))
 
     assert schema.state(database).fit is schema.Fit.AHEAD
     with pytest.raises(SchemaDiffers, match=f"ahead: it is at 9999, this version needs {NEWEST}"):
@@ -58,7 +59,7 @@ def test_upgrade_twice_keeps_rows_and_downgrade_leaves_nothing(database):
     left = value(
         database,
         "SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
-        " WHERE n.nspname = 'public' AND c.relname <> 'alembic_version' AND c.relkind IN ('r', 'v', 'S')",
+        " WHERE n.nspname = 'public' AND c.relname <> 'pidispatch_alembic_version' AND c.relkind IN ('r', 'v', 'S')",
     )
     functions = value(
         database,
@@ -71,7 +72,9 @@ def test_upgrade_twice_keeps_rows_and_downgrade_leaves_nothing(database):
 
 def test_the_models_and_the_migrations_agree(database):
     with database.transaction() as connection:
-        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        context = MigrationContext.configure(
+            connection, opts={"compare_type": True, "version_table": versions.TABLE}
+        )
         assert compare_metadata(context, Base.metadata) == []
 
 
@@ -79,7 +82,7 @@ def test_every_table_and_view_says_what_it_is(database):
     silent = value(
         database,
         "SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 'public'"
-        " AND c.relkind IN ('r', 'v') AND c.relname <> 'alembic_version' AND obj_description(c.oid) IS NULL",
+        " AND c.relkind IN ('r', 'v') AND c.relname <> 'pidispatch_alembic_version' AND obj_description(c.oid) IS NULL",
     )
     assert silent == 0
 
@@ -89,7 +92,7 @@ def test_every_column_of_a_table_says_what_it_holds(database):
         database,
         "SELECT count(*) FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid"
         " JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 'public' AND c.relkind = 'r'"
-        " AND c.relname <> 'alembic_version' AND a.attnum > 0 AND NOT a.attisdropped"
+        " AND c.relname <> 'pidispatch_alembic_version' AND a.attnum > 0 AND NOT a.attisdropped"
         " AND col_description(c.oid, a.attnum) IS NULL",
     )
     assert silent == 0

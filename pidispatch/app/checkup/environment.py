@@ -10,11 +10,12 @@ from pidispatch.app.prices import prices_problems
 from pidispatch.app.standing import standing_triggers
 from pidispatch.config import Settings
 from pidispatch.domain.checkup import Finding, Grade
+from pidispatch.domain.health import Word, redis_faults
 from pidispatch.domain.policy import Policy
 from pidispatch.errors import ConfigurationRefused, GatewayUnavailable
 from pidispatch.gateway.client import ControlDoors
 from pidispatch.ports import KeptFiles
-from pidispatch.queue.broker import check_redis
+from pidispatch.queue.broker import INTERACTIVE, UNCHECKED, redis_facts
 from pidispatch.runtime import image
 from pidispatch.runtime.engine import Engine
 from pidispatch.runtime.image import DockerImages
@@ -23,14 +24,17 @@ MEND = "mend it, `pidispatch check FILE` judges a file; what was last good holds
 START_THE_GATEWAY = "start `pidispatch up`, or `python -m pidispatch.entrypoints.gateway` beside the worker"
 
 
-def check_the_redis(url: str) -> Finding:
+def check_the_redis(url: str) -> Iterator[Finding]:
     """Raises QueueUnavailable."""
-    problems = check_redis(url)
-    if problems:
-        return Finding(
-            "redis", Grade.WARNING, "; ".join(problems), "a Redis that forgets makes runs start late"
-        )
-    return Finding("redis", Grade.OK, "answers, keeps an append-only file, evicts nothing")
+    facts = redis_facts(url, within=INTERACTIVE)
+    faults = list(redis_faults(facts))
+    for fault in faults:
+        grade = Grade.FAILED if fault.word is Word.REDIS_UNWRITABLE else Grade.WARNING
+        yield Finding("redis", grade, fault.sentence, fault.way_out)
+    if None in {facts.policy, facts.append_only}:
+        yield Finding("redis", Grade.WARNING, UNCHECKED, "a Redis that forgets makes runs start late")
+    elif not faults:
+        yield Finding("redis", Grade.OK, "answers, takes bells, keeps an append-only file, evicts nothing")
 
 
 def check_engine(engine: Engine) -> Finding:

@@ -27,6 +27,9 @@ def check_schema(database: Database) -> Finding:
     state = schema.state(database)
     if state.fit is Fit.OK:
         return Finding("schema", Grade.OK, f"at {state.wanted}")
+    if state.fit is Fit.DAMAGED:
+        lacks = f"damaged: at {state.found}, and it lacks {', '.join(state.missing)}"
+        return Finding("schema", Grade.FAILED, lacks, "restore the database from a backup")
     way_out = "run `pidispatch db upgrade`" if state.fit is Fit.BEHIND else "install the newer pidispatch"
     found = state.found or "no revision"
     return Finding(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pidispatch.entrypoints.cli.options import AsJson, Reason
-from pidispatch.entrypoints.cli.output import err, out, plain, print_json
+from pidispatch.entrypoints.cli.output import err, out, plain, print_json, say_unread
 from pidispatch.entrypoints.cli.wording import count_of, how_it_stands
 
 if TYPE_CHECKING:
@@ -57,7 +57,11 @@ def _print_all(found: "Sequence[Cancelled]", *, as_json: bool) -> None:
 
 
 def _say(made: "Cancelled") -> None:
-    if made.had_ended:
+    if made.run is None:
+        done = "had ended already" if made.had_ended else "is gone" if made.gone else "was asked to stop"
+        out.print(plain(f"{made.public_id} was {made.was} and {done}"))
+        say_unread(made.unread, made.public_id)
+    elif made.had_ended:
         err.print(plain(f"{made.public_id} had ended already: {how_it_stands(made.run)}"))
     elif not made.gone:
         err.print(

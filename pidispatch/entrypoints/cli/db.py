@@ -21,16 +21,27 @@ def upgrade() -> None:
 
 @db.command()
 def check(as_json: AsJson = False) -> None:
-    """Say whether the schema is this version's: ok (exit code 0), behind or ahead (1)."""
+    """Say whether the schema is this version's: ok (exit code 0), behind, ahead or damaged (1)."""
     from pidispatch.app import databases
     from pidispatch.app.places import read_settings
 
     state = databases.check(read_settings())
     ok = state.fit is databases.Fit.OK
     if as_json:
-        print_json({"state": state.fit, "found": state.found, "wanted": state.wanted})
+        print_json(
+            {
+                "state": state.fit,
+                "found": state.found,
+                "wanted": state.wanted,
+                "missing": list(state.missing),
+            }
+        )
     else:
-        way_out = {"behind": "; run `pidispatch db upgrade`", "ahead": "; install the newer pidispatch"}
+        way_out = {
+            "behind": "; run `pidispatch db upgrade`",
+            "ahead": "; install the newer pidispatch",
+            "damaged": f"; it lacks {', '.join(state.missing)}: restore it from a backup",
+        }
         found = state.found or "no revision"
         out.print(
             plain(f"{state.fit}: at {found}, this version needs {state.wanted}{way_out.get(state.fit, '')}")

@@ -83,6 +83,8 @@ def _told(found: "Explanation") -> Iterator[str]:
         yield waits_in_words(found.waits_for)
     if found.breaker is not None:
         yield breaker_in_words(found.breaker)
+    for fault in found.red:
+        yield f"red: {fault.word}: {fault.sentence}; {fault.way_out}"
 
 
 def _who_asked(asked: Sequence["DeliveryRecord"]) -> Iterator[str]:

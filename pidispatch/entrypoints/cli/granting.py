@@ -6,7 +6,7 @@ import typer
 
 from pidispatch.domain.money import WANTED, micros_of
 from pidispatch.entrypoints.cli.options import AsJson, RunName
-from pidispatch.entrypoints.cli.output import err, out, plain, print_json
+from pidispatch.entrypoints.cli.output import err, out, plain, print_json, say_unread
 from pidispatch.entrypoints.cli.wording import amount as amount_in_words
 from pidispatch.entrypoints.cli.wording import queue_in_words
 
@@ -33,13 +33,13 @@ def grant(
     made = granting.grant(settings, run, micros=amount)
     if as_json:
         document = {"public_id": made.public_id, "continues": made.continues, "cost_cap_micros": made.micros}
-        print_json({**document, "rung": made.rung, "run": made.run})
+        print_json({**document, "rung": made.rung, "run": made.run, "unread": made.unread})
         return
     may = f"may spend {amount_in_words('micros', made.micros)}"
-    out.print(
-        plain(f"{made.public_id} goes on with {made.continues} and {may}: queued for {made.run.target}")
-    )
+    queued = "queued" if made.run is None else f"queued for {made.run.target}"
+    out.print(plain(f"{made.public_id} goes on with {made.continues} and {may}: {queued}"))
     if not made.rung:
         err.print("Redis does not answer, so no worker was woken: a worker finds the run by itself")
-    if not made.run.ended:
+    say_unread(made.unread, made.public_id)
+    if made.run is not None and made.queue is not None and not made.run.ended:
         out.print(plain(queue_in_words(made.queue, made.run.pinned_host or settings.worker_name)))

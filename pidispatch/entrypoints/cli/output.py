@@ -3,6 +3,7 @@
 import dataclasses
 import io
 import json
+import os
 import sys
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
@@ -12,8 +13,22 @@ from rich.console import Console
 
 from pidispatch.errors import ConfigurationRefused, PidispatchError
 
-out = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
-err = Console(stderr=True, highlight=False, soft_wrap=True, markup=False, emoji=False)
+READER_LEFT = 128 + 13  # as a shell tells of SIGPIPE
+
+
+class Paper(Console):
+    """A console whose reader may leave, as `head` does: then the command ends without a word."""
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, self.file.fileno())  # or the interpreter would try again at its end
+        os.close(nowhere)
+        raise SystemExit(READER_LEFT)
+
+
+out = Paper(highlight=False, soft_wrap=True, markup=False, emoji=False)
+err = Paper(stderr=True, highlight=False, soft_wrap=True, markup=False, emoji=False)
 
 UNBOUNDED = 10_000  # columns where no terminal sets a width: a program that reads a table gets whole lines
 
@@ -73,7 +88,10 @@ def print_facts(facts: Sequence[tuple[str, object]]) -> None:
 
 def print_json(value: Any) -> None:
     """One JSON document on standard output: frozen values are objects, times ISO 8601 in UTC."""
-    sys.stdout.write(json.dumps(value, default=_json, ensure_ascii=True, indent=2) + "\n")
+    try:
+        sys.stdout.write(json.dumps(value, default=_json, ensure_ascii=True, indent=2) + "\n")
+    except BrokenPipeError:
+        out.on_broken_pipe()
 
 
 def _json(value: object) -> object:
@@ -86,6 +104,13 @@ def _json(value: object) -> object:
             return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
         case _:
             return str(value)
+
+
+def say_unread(problem: str | None, public_id: str | None = None) -> None:
+    """After a receipt whose rest could not be read: what is stored is stored, so the command has done its work."""
+    if problem is not None:
+        later = f"; pidispatch show {public_id}" if public_id else ""
+        err.print(plain(f"how it stands could not be read: {problem}{later}"))
 
 
 def complain(error: PidispatchError) -> None:

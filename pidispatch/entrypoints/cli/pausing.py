@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pidispatch.entrypoints.cli.options import AsJson, Reason
-from pidispatch.entrypoints.cli.output import cell, err, out, plain, print_json
+from pidispatch.entrypoints.cli.output import cell, err, out, plain, print_json, say_unread
 from pidispatch.entrypoints.cli.wording import count_of
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def pause(
     begun = "is paused" if made.changed else f"was paused already, since {cell(made.paused_at)}{by}"
     calls = ", and every model call is refused" if made.stopped_at is not None else ""
     out.print(plain(f"{_name(scope)} {begun}: nothing more starts{calls}"))
-    out.print(plain(_standing(made)))
+    _say_standing(made)
 
 
 def resume(scope: Scope = EVERYTHING, reason: Reason = None, as_json: AsJson = False) -> None:
@@ -57,8 +57,8 @@ def resume(scope: Scope = EVERYTHING, reason: Reason = None, as_json: AsJson = F
     if made.everything_paused_at is not None:
         since = cell(made.everything_paused_at)
         out.print(plain(f"everything is still paused since {since}: `pidispatch resume` ends that"))
-    out.print(plain(_standing(made)))
-    if not resumed.rung:
+    _say_standing(made)
+    if not resumed.rung and made.unread is None:
         err.print("Redis does not answer, so no worker was woken: workers look by themselves")
 
 
@@ -66,6 +66,9 @@ def _name(scope: str) -> str:
     return "everything" if scope == EVERYTHING else scope
 
 
-def _standing(made: "Pause") -> str:
+def _say_standing(made: "Pause") -> None:
+    if made.running is None or made.waiting is None:
+        say_unread(made.unread)
+        return
     running = "no run is going on" if not made.running else f"{count_of(made.running, 'run')} still going on"
-    return f"{running}, {made.waiting:,} waiting"
+    out.print(plain(f"{running}, {made.waiting:,} waiting"))

@@ -11,7 +11,7 @@ from pidispatch.domain.run import State
 from pidispatch.domain.task import TASK_LIMIT, cut_task
 from pidispatch.entrypoints.cli.firing import refuse_beside_trigger
 from pidispatch.entrypoints.cli.options import AsJson
-from pidispatch.entrypoints.cli.output import cell, err, out, plain, print_json
+from pidispatch.entrypoints.cli.output import cell, err, out, plain, print_json, say_unread
 from pidispatch.entrypoints.cli.task import task_bytes
 from pidispatch.entrypoints.cli.watching import watch
 from pidispatch.entrypoints.cli.wording import how_it_stands, progress_of, queue_in_words, tokens_of
@@ -190,7 +190,7 @@ def _hand_in(submit: "Callable[[Desk], Submission]", task: bytes, *, wait: bool,
     with desk(settings) as opened:
         made = submit(opened)
         _say(made, len(task), settings.worker_name, quiet=as_json)
-        ended = watch(opened, made.run) if wait else None
+        ended = watch(opened, made.submitted.public_id, made.run) if wait else None
     if as_json:
         print_json(_document(made, ended or made.run, task))
     elif ended is not None:
@@ -203,7 +203,12 @@ def _say(made: "Submission", size: int, host: str, *, quiet: bool) -> None:
     said = err if quiet else out
     if size > TASK_LIMIT:
         err.print(f"the task has {size:,} bytes: it is cut visibly after {TASK_LIMIT:,}")
-    run = made.run
+    run, public_id = made.run, made.submitted.public_id
+    if run is None:
+        same = ", as it was before" if made.submitted.duplicate or made.submitted.coalesced else ""
+        said.print(plain(f"{public_id} is stored{same}"))
+        say_unread(made.unread, public_id)
+        return
     if made.submitted.duplicate:
         said.print(
             plain(
@@ -218,7 +223,9 @@ def _say(made: "Submission", size: int, host: str, *, quiet: bool) -> None:
         said.print(plain(f"{run.public_id} is queued for {run.target}"))
         if not made.submitted.rung:
             err.print("Redis does not answer, so no worker was woken: a worker finds the run by itself")
-    if not run.ended:
+    if made.queue is None:
+        say_unread(made.unread, public_id)
+    elif not run.ended:
         said.print(plain(queue_in_words(made.queue, host)))
 
 
@@ -228,18 +235,22 @@ def _say_end(run: "RunRecord") -> None:
     out.print(plain(f"pidispatch show {run.public_id}"))
 
 
-def _document(made: "Submission", run: "RunRecord", task: bytes) -> dict[str, object]:
+def _document(made: "Submission", run: "RunRecord | None", task: bytes) -> dict[str, object]:
+    queue = made.queue
     return {
-        "public_id": run.public_id,
+        "public_id": made.submitted.public_id,
         "duplicate": made.submitted.duplicate,
         "coalesced": made.submitted.coalesced,
         "rung": made.submitted.rung,
         "task_bytes": len(task),
         "task_kept_bytes": len(cut_task(task)),
-        "queue": {
-            "workers": len(made.queue.workers),
-            "workers_here": made.queue.workers_on(run.pinned_host or ""),
-            "paused_since": made.queue.paused_since,
+        "queue": None
+        if queue is None or run is None
+        else {
+            "workers": len(queue.workers),
+            "workers_here": queue.workers_on(run.pinned_host or ""),
+            "paused_since": queue.paused_since,
         },
         "run": run,
+        "unread": made.unread,
     }
