@@ -22,7 +22,8 @@ from pidispatch.runtime.docker import DockerBoxes
 from pidispatch.runtime.engine import Engine
 from pidispatch.runtime.image import DockerImages
 from pidispatch.runtime.jobfiles import JobFiles
-from pidispatch.runtime.workspace import open_folder
+from pidispatch.runtime.mounts import DockerMounts
+from pidispatch.runtime.workspace import folder_change, open_folder
 from pidispatch.services.lifelines import Lifelines
 from pidispatch.services.notes import WorkerNotes
 from pidispatch.store.breakercount import PostgresBreakers
@@ -79,6 +80,8 @@ class Adapters:
         self.triggers = standing_triggers(self.settings)
         self.forwarded = forwarded_environment(self.settings, environment())
         self.open_folder = partial(open_folder, worker_uid=os.geteuid())
+        self.folder_change = partial(folder_change, host=self.host)
+        self.mounts = DockerMounts(self.engine, self.settings.run_dir)
 
     def engine_id(self) -> str | None:
         try:

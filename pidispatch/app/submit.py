@@ -20,6 +20,7 @@ from pidispatch.queue.bells import RedisBell
 from pidispatch.queue.broker import make_broker
 from pidispatch.runtime.engine import Engine
 from pidispatch.runtime.gitbox import DockerGitBox
+from pidispatch.runtime.mounts import DockerMounts
 from pidispatch.runtime.workspace import open_folder
 from pidispatch.store import history
 from pidispatch.store.arrivals import PostgresArrivals
@@ -112,7 +113,7 @@ def desk(settings: Settings) -> Iterator[Desk]:
             host=settings.worker_name,
             arrivals=PostgresArrivals(database),
             bell=RedisBell(broker),
-            gitbox=git_box(engine, installation),
+            gitbox=git_box(engine, installation, settings),
             open_folder=partial(open_folder, worker_uid=os.geteuid()),
             default_image=settings.job_image,
             clock=database.now,
@@ -124,5 +125,6 @@ def desk(settings: Settings) -> Iterator[Desk]:
             engine.close()
 
 
-def git_box(engine: Engine, installation: str) -> GitBox:
-    return DockerGitBox(engine, installation=installation)
+def git_box(engine: Engine, installation: str, settings: Settings) -> GitBox:
+    mounts = DockerMounts(engine, settings.run_dir)
+    return DockerGitBox(engine, installation=installation, mounts=mounts)

@@ -48,6 +48,7 @@ from pidispatch.upkeep.orphans import Orphans
 from pidispatch.upkeep.reconciler import Reconciler, beat, watch_deaths
 from pidispatch.upkeep.scheduledruns import ScheduledRuns
 from pidispatch.upkeep.scheduler import Scheduler
+from pidispatch.upkeep.workspaces import WorkspaceWatch
 
 log = structlog.get_logger(__name__)
 
@@ -104,6 +105,8 @@ def _joined(adapters: Adapters, installation: str) -> WorkerApp:
         host=adapters.host,
         runs=adapters.runs,
         occupants=adapters.runs,
+        workspaces=adapters.runs,
+        folder_change=adapters.folder_change,
         endings=adapters.endings,
         reports=adapters.reports,
         boxes=adapters.boxes,
@@ -124,6 +127,13 @@ def _joined(adapters: Adapters, installation: str) -> WorkerApp:
     scheduler, planner_wake = _scheduler(adapters, bell), threading.Event()
     beside.add(lambda stop: scheduler.run(stop, planner_wake), wake=planner_wake)
     beside.add(lambda stop: watch_deaths(adapters.boxes, installation, stop, wake), awaited=False)
+    watch = WorkspaceWatch(
+        host=adapters.host,
+        workspaces=adapters.runs,
+        occupants=adapters.runs,
+        folder_change=adapters.folder_change,
+    )
+    beside.add(watch.run, awaited=False)
     beside.add(lambda stop: beat(adapters.hosts, adapters.worker, stop))
     keeper = wait_keeper(
         adapters.settings, adapters.database, host=adapters.host, worker=adapters.worker, bell=bell
@@ -178,13 +188,17 @@ def _chains(adapters: Adapters, installation: str) -> ChainCollector:
     return ChainCollector(
         chains=PostgresChains(adapters.database),
         read_outbox=lambda name: read_outbox(adapters.files.outbox(name), most=settings.chain_max_per_job),
-        gitbox=DockerGitBox(adapters.engine, installation=installation),
+        gitbox=_git_box(adapters, installation),
         open_folder=adapters.open_folder,
         head_commit=head_commit,
         policies=adapters.policies,
         limits=ChainLimits(settings.chain_depth_max, settings.chain_tree_runs, settings.chain_tree_micros),
         redact=adapters.redact,
     )
+
+
+def _git_box(adapters: Adapters, installation: str) -> DockerGitBox:
+    return DockerGitBox(adapters.engine, installation=installation, mounts=adapters.mounts)
 
 
 def _sessions(adapters: Adapters) -> SessionKeeper:
@@ -204,6 +218,7 @@ def _launcher(adapters: Adapters, installation: str, cleanup: Cleanup) -> Launch
         runs=adapters.runs,
         endings=adapters.endings,
         boxes=adapters.boxes,
+        mounts=adapters.mounts,
         doors=adapters.doors,
         files=adapters.files,
         open_folder=adapters.open_folder,
@@ -225,6 +240,7 @@ def _launcher(adapters: Adapters, installation: str, cleanup: Cleanup) -> Launch
 
 def _reconciler(adapters: Adapters, installation: str, finisher: Finisher, bell: RedisBell) -> Reconciler:
     gate_root: Path = adapters.settings.run_dir
+    git_box = _git_box(adapters, installation)
     return Reconciler(
         host=adapters.host,
         installation=installation,
@@ -244,7 +260,7 @@ def _reconciler(adapters: Adapters, installation: str, finisher: Finisher, bell:
         bell=bell,
         hosts=adapters.hosts,
         lost_lookers=adapters.lost_lookers,
-        sweep=DockerGitBox(adapters.engine, installation=installation).sweep,
+        sweep=lambda: git_box.sweep() + adapters.mounts.sweep(),
         clock=adapters.database.now,
         mark=mark_keeper(adapters.database, adapters.settings.triggers_file, host=adapters.host),
     )

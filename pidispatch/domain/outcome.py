@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 
 from pidispatch.domain.run import Outcome, Result
+from pidispatch.domain.sandbox import WORKSPACE_GONE
 
 OPERATOR_CANCEL = "operator-cancel"
 SUPERSEDED = "superseded"  # a newer request for the same took its place
@@ -27,6 +28,7 @@ class Evidence:
     calls that used tokens. `worker_silent`: the worker that prepared this attempt fell silent over it; `silent_before`
     counts the workers that were lost over the run before, whatever they did for it. `report_expected` holds for images that promise a signed report.
     `refused`: why the gateway refused its last call, or ended its last answer early; `stopped` is an operator's doing.
+    `workspace_gone`: its folder is not where, or not whose, it was at admission, or nobody can tell.
     """
 
     got_go: bool
@@ -45,6 +47,7 @@ class Evidence:
     worker_silent: bool = False
     silent_before: int = 0
     refused: str | None = None
+    workspace_gone: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,7 @@ class Again:
 
 Verdict = End | Again
 
+_NAMED_STOPS = frozenset({OPERATOR_CANCEL, SUPERSEDED, WORKSPACE_GONE})
 POISONED = End(Outcome.FAILED, "poisoned", WORKER_SILENT)
 _SIGNALS = {
     137: End(Outcome.FAILED, "killed", "sigkill"),
@@ -97,11 +101,13 @@ def judge(evidence: Evidence) -> Verdict:
         return End(Outcome.POLICY, OPERATOR_STOP if evidence.refused == "stopped" else evidence.refused)
     if not evidence.box_known:
         return End(Outcome.FAILED, "lost")
+    if evidence.workspace_gone:
+        return End(Outcome.POLICY, WORKSPACE_GONE)
     return _exited(evidence)
 
 
 def _stopped(stop_reason: str) -> End:
-    reason = stop_reason if stop_reason in {OPERATOR_CANCEL, SUPERSEDED} else "worker-abort"
+    reason = stop_reason if stop_reason in _NAMED_STOPS else "worker-abort"
     why = None if reason == stop_reason else stop_reason
     return End(Outcome.POLICY, reason, why)
 

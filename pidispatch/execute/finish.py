@@ -24,11 +24,13 @@ from pidispatch.ports import (
     BoxWatch,
     Doors,
     Endings,
+    FolderChange,
     Notes,
     Occupants,
     Redact,
     Reports,
     Runs,
+    Workspaces,
 )
 
 log = structlog.get_logger(__name__)
@@ -57,6 +59,8 @@ class Finisher:
         host: str,
         runs: Runs,
         occupants: Occupants,
+        workspaces: Workspaces,
+        folder_change: FolderChange,
         endings: Endings,
         reports: Reports,
         boxes: Boxes,
@@ -72,6 +76,8 @@ class Finisher:
         self._host = host
         self._runs = runs
         self._occupants = occupants
+        self._workspaces = workspaces
+        self._folder_change = folder_change
         self._endings = endings
         self._reports = reports
         self._boxes = boxes
@@ -117,6 +123,8 @@ class Finisher:
             evidence = _evidence(facts, box, said.problem, finishers_lost=lost)
             if run.state is not State.FINISHING and silent:
                 evidence = replace(evidence, worker_silent=True)
+            if evidence.got_go:
+                evidence = replace(evidence, workspace_gone=self._workspace_gone(run))
             verdict = judge(evidence)
             harvest = self._harvest(run, facts, verdict)
             labels = {} if box is None else box.labels
@@ -127,6 +135,19 @@ class Finisher:
             children = self._chains.tell(run.run_id, run.public_id, harvest)
             self._cleanup.after(run.run_id, facts.container_id, facts.container_name)
             self._cleanup.ring(self._host, children=children)
+
+    def _workspace_gone(self, run: Occupant) -> bool:
+        """What an agent did in a folder that is somebody else's by now is done nowhere; unknown counts as gone."""
+        workspace = self._workspaces.workspace(run.run_id)
+        if workspace is None:
+            return False
+        try:
+            change = self._folder_change(workspace)
+        except OSError as error:
+            change = str(error)
+        if change is not None:
+            log.warning("workspace_gone", run=run.public_id, problem=change)
+        return change is not None
 
     def _said(self, box: BoxState) -> _Said:
         """Read a box's last words. What took three workers with it is not read a fourth time."""

@@ -2,10 +2,11 @@
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import structlog
 
+from pidispatch.domain.identity import folder_mutex
 from pidispatch.domain.laps import Laps
 from pidispatch.domain.outcome import Again, End
 from pidispatch.domain.run import BoxEnd, Claim, Job, Outcome
@@ -24,6 +25,7 @@ from pidispatch.domain.sandbox import (
     SESSION_DIR,
     SESSION_FILE,
     WORKSPACE_DIR,
+    WORKSPACE_GONE,
     BoxSpec,
     Mount,
     box_name,
@@ -50,6 +52,7 @@ from pidispatch.ports import (
     HostFiles,
     JobPaths,
     LocalFolder,
+    Mounts,
     OpenFolder,
     ReadSkills,
     Runs,
@@ -84,6 +87,7 @@ class Launcher:
         runs: Runs,
         endings: Endings,
         boxes: Boxes,
+        mounts: Mounts,
         doors: Doors,
         files: HostFiles,
         open_folder: OpenFolder,
@@ -100,6 +104,7 @@ class Launcher:
         self._runs = runs
         self._endings = endings
         self._boxes = boxes
+        self._mounts = mounts
         self._doors = doors
         self._files = files
         self._open_folder = open_folder
@@ -126,19 +131,21 @@ class Launcher:
             claim = job.claim
             laps.lap("preparing")
             session = self._sessions.staged(job)
-            spec = self._prepare(job, name, session, laps)
-            container = self._boxes.create(spec)
-            laps.lap("create")
-            claim = self._runs.boxed(
-                claim,
-                container_id=container,
-                name=name,
-                commit_before=self._head_commit(_folder_of(spec)),
-                session=session,
-            )
-            laps.lap("boxed")
-            self._boxes.start(container)
-            laps.lap("start")
+            wanted = self._prepare(job, name, session, laps)
+            with self._mounts.hold(name, wanted.mounts) as held:
+                spec = replace(wanted, mounts=tuple(held))
+                container = self._boxes.create(spec)
+                laps.lap("create")
+                commit = self._head_commit(_folder_of(spec))
+                self._boxes.start(container)
+                laps.lap("start")
+                self._mounts.check(container, spec.mounts)
+                laps.lap("check")
+                # Until this is written nobody gives the box its go: it waits at its door.
+                claim = self._runs.boxed(
+                    claim, container_id=container, name=name, commit_before=commit, session=session
+                )
+                laps.lap("boxed")
             log.info(
                 "box_started",
                 run=claim.public_id,
@@ -165,6 +172,7 @@ class Launcher:
         if provider is None:
             raise BoxFault(f"the gateway no longer knows the provider {job.provider}")
         folder = self._open_folder(job.folder)
+        self._require_admitted(job, folder)
         laps.lap("folder")
         skills = {} if job.skills_dir is None else self._read_skills(job.skills_dir)
         laps.lap("skills")
@@ -174,6 +182,14 @@ class Launcher:
         paths = self._files.prepare(name, files, uid=folder.uid, gid=folder.gid, session=session.content)
         laps.lap("files")
         return self._spec(job, name, folder, gate, paths)
+
+    def _require_admitted(self, job: Job, folder: LocalFolder) -> None:
+        """Whose lock the run holds, and for whose user it was admitted."""
+        mutex = folder_mutex(self._host, folder.device, folder.inode)
+        if job.mutex != mutex or job.owner not in {None, folder.uid}:
+            raise FolderRefused(
+                WORKSPACE_GONE, f"{folder.path!r} was exchanged or given away since the run was admitted"
+            )
 
     def _spec(self, job: Job, name: str, folder: LocalFolder, gate: str, paths: JobPaths) -> BoxSpec:
         return BoxSpec(
@@ -190,7 +206,7 @@ class Launcher:
             env=self._environment(job, name),
             mounts=(
                 Mount(paths.job, JOB_DIR, read_only=True),
-                Mount(folder.path, WORKSPACE_DIR, read_only=False),
+                Mount(folder.path, WORKSPACE_DIR, read_only=False, identity=folder.identity),
                 Mount(paths.outbox, OUTBOX_DIR, read_only=False),
                 Mount(paths.session, SESSION_DIR, read_only=False),
                 Mount(gate, GATE_DIR, read_only=True),
