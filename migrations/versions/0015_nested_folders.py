@@ -31,9 +31,7 @@ STOPS_BEFORE = "operator-cancel, deadline or shutdown"
 STOPS = "operator-cancel, deadline, shutdown or workspace-gone"
 # Admissions of one host take turns by its row, and the next statement sees all that were committed before.
 HOST = "PERFORM 1 FROM hosts WHERE name = the_host FOR NO KEY UPDATE;"
-NESTED = (
-    HOST
-    + """
+NESTED = """PERFORM 1 FROM hosts WHERE name = the_host FOR NO KEY UPDATE;
   SELECT o.mutex INTO stopped_by FROM runs o
     WHERE o.state IN ('admitted', 'preparing', 'running', 'stopping', 'finishing') AND o.mutex IS NOT NULL
       AND (asked->'within' ? o.mutex OR asked->>'mutex' = ANY(o.mutex_within)) ORDER BY o.admitted_at LIMIT 1;
@@ -41,7 +39,6 @@ NESTED = (
     stop := 'nested';
     RETURN;
   END IF;"""
-)
 MUTEX = "mutex = claim->>'mutex',"
 WITHIN = f"""{MUTEX} folder_owner = (claim->>'owner')::bigint,
          mutex_within = ARRAY(SELECT jsonb_array_elements_text(coalesce(asked->'within', '[]'))),"""

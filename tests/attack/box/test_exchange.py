@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -14,7 +15,7 @@ ROUNDS = 40 if os.environ.get("PIDISPATCH_NIGHTLY") == "1" else 4
 
 
 def identity(path):
-    facts = os.stat(path)
+    facts = Path(path).stat()
     return facts.st_dev, facts.st_ino
 
 
