@@ -159,8 +159,8 @@ class Occupant:
 class Job:
     """What an attempt needs to be prepared: the untrusted bytes, and the values settled at admission.
 
-    `continues` is the id of the run that it goes on with. `mutex` is the lock of the folder that was admitted, and `owner`
-    that folder's user (None: an earlier version admitted it).
+    `continues` is the id of the run that it goes on with. `mutex` is the lock of the folder that was admitted, None where it
+    is a copy of the run's own; `owner` is that folder's user (None: an earlier version admitted it).
     """
 
     claim: Claim

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import structlog
@@ -155,6 +156,7 @@ class Launcher:
             )
         except (StaleEpoch, NameTaken) as error:
             log.warning("left_to_another", run=claim.public_id, problem=str(error))
+            self._drop(container)
         except FolderRefused as error:
             log.warning("folder_refused", run=claim.public_id, reason=error.reason, problem=str(error))
             why = error.why if isinstance(error, SkillsRefused) else None
@@ -185,8 +187,9 @@ class Launcher:
 
     def _require_admitted(self, job: Job, folder: LocalFolder) -> None:
         """Whose lock the run holds, and for whose user it was admitted."""
-        mutex = folder_mutex(self._host, folder.device, folder.inode)
-        if job.mutex != mutex or job.owner not in {None, folder.uid}:
+        if job.mutex is None:  # a forge's run works in a copy of its own
+            return
+        if job.mutex != folder_mutex(self._host, *folder.identity) or job.owner not in {None, folder.uid}:
             raise FolderRefused(
                 WORKSPACE_GONE, f"{folder.path!r} was exchanged or given away since the run was admitted"
             )
@@ -246,6 +249,12 @@ class Launcher:
     def _may_chain(self, job: Job) -> bool:
         """Whether what it asks for in its outbox could become a run."""
         return job.chain_depth < self._limits.chain_depth and self._limits.chain_requests > 0
+
+    def _drop(self, container: str | None) -> None:
+        """The box of an attempt that was taken over is named by no row, so nobody waits for its end."""
+        if container is not None:
+            with suppress(Unavailable, BoxFault):  # then the reconciler finds it
+                self._boxes.remove(container)
 
     def _give_up(self, claim: Claim, name: str, container: str | None, verdict: End | Again) -> None:
         """Give everything back. If this cannot be written either, the reconciler takes the run back later."""

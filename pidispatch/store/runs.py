@@ -17,7 +17,7 @@ FROM run_payloads p
 WHERE p.run_id = r.id AND r.id = :id AND r.epoch = :epoch AND r.state = 'admitted'
 RETURNING r.epoch, p.folder, p.task, p.task_bytes, p.event, r.target, r.flow, r.trigger_type, r.provider, r.model, r.image,
           r.max_turns, r.max_tokens, r.command, r.cost_cap_micros, r.allowed_models, r.excluded_tools, p.skills_dir,
-          r.chain_depth, r.continues, r.mutex, r.folder_owner
+          r.chain_depth, r.continues, CASE WHEN r.kind = 'local' THEN r.mutex END, r.folder_owner
 """)
 BOXED = text("""
 WITH moved AS (

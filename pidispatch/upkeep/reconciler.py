@@ -15,7 +15,7 @@ from pidispatch.execute.finish import Finisher
 from pidispatch.execute.hands import Hands
 from pidispatch.ports import Bell, Boxes, BoxState, BoxWatch, Hosts, Occupants, Runs
 from pidispatch.upkeep.losses import LostLookers
-from pidispatch.upkeep.orphans import Orphans
+from pidispatch.upkeep.orphans import Orphans, attempt_of
 from pidispatch.upkeep.pool import DaemonPool
 
 log = structlog.get_logger(__name__)
@@ -97,8 +97,10 @@ class Reconciler:
         seen = self._orphans.see(boxes)
         rows = self._occupants.occupants(self._host)
         by_id = {box.container_id: box for box in boxes}
+        by_attempt = {attempt_of(box): box.container_id for box in boxes}
         for run in rows:
-            self._settle(run, by_id.get(run.container_id or ""), now)
+            unnamed = by_attempt.get((run.run_id, run.attempt)) if run.container_id is None else None
+            self._settle(run, by_id.get(run.container_id or ""), now, unnamed=unnamed)
         self._orphans.remove(seen, rows)
         self._forget(rows)
         self._lost_lookers.count()
@@ -119,7 +121,8 @@ class Reconciler:
             self._hosts.tidy()
             self._sweep()
 
-    def _settle(self, run: Occupant, box: BoxState | None, now: datetime) -> None:
+    def _settle(self, run: Occupant, box: BoxState | None, now: datetime, *, unnamed: str | None) -> None:
+        """`unnamed` is a container of the attempt that no row names yet: its preparer has it, or left it behind."""
         seen = None if box is None else Box(ended=box.ended, running=box.status in {"running", "paused"})
         self._tell_unconfirmed(run, now)
         gone = self._hands.gone(run.worker)
@@ -130,11 +133,17 @@ class Reconciler:
             case Action.FINISH | Action.LOST:
                 self._ring_finish(run, now)
             case Action.NEVER_STARTED:
-                self._do(run, lambda: self._finisher.finish(run.run_id, take_back=True, worker_gone=gone))
+                self._do(run, lambda: self._take_back(run, unnamed, worker_gone=gone))
             case Action.STOP:
                 self._do(run, lambda: self._stop(run))
             case _:
                 assert_never(action)
+
+    def _take_back(self, run: Occupant, unnamed: str | None, *, worker_gone: bool) -> None:
+        """A box that waits for its go is removed before the run may have another one."""
+        if unnamed is not None:
+            self._boxes.remove(unnamed)
+        self._finisher.finish(run.run_id, take_back=True, worker_gone=worker_gone)
 
     def _ring_finish(self, run: Occupant, now: datetime) -> None:
         """Ring once, and again when it went unheard; without Redis, do it here: a bell is never the only way."""
