@@ -116,14 +116,12 @@ class DockerGitBox:
             spec = replace(wanted, mounts=tuple(held))
             container_id = self._boxes.create(spec)
             try:
-                with (
-                    attached(self._engine, container_id, silence=self._seconds + 5) as streams,
-                    self._killed_when_late(container_id) as late,
-                ):
+                with attached(self._engine, container_id, silence=self._seconds + 5) as streams:
                     self._boxes.start(container_id)
                     self._mounts.check(container_id, spec.mounts)
-                    streams.tell(word)
-                    said = streams.hear(limit=limit)
+                    with self._killed_when_late(container_id) as late:
+                        streams.tell(word)
+                        said = streams.hear(limit=limit)
                 state = self._boxes.inspect(container_id)
             finally:
                 self._boxes.remove(container_id)
