@@ -9,7 +9,7 @@ from functools import partial
 
 from pidispatch.app.databases import opened
 from pidispatch.app.firing import ByHand, NotFired, entry_named
-from pidispatch.app.places import addresses
+from pidispatch.app.places import addresses, environment_for_others
 from pidispatch.app.reading import standing_of
 from pidispatch.config import Settings
 from pidispatch.domain.standing import Entry
@@ -127,4 +127,6 @@ def desk(settings: Settings) -> Iterator[Desk]:
 
 def git_box(engine: Engine, installation: str, settings: Settings) -> GitBox:
     mounts = DockerMounts(engine, settings.run_dir)
-    return DockerGitBox(engine, installation=installation, mounts=mounts)
+    return DockerGitBox(
+        engine, installation=installation, mounts=mounts, environment=environment_for_others()
+    )

@@ -26,7 +26,7 @@ from pidispatch.runtime.attach import Said, attached
 from pidispatch.runtime.docker import DockerBoxes
 from pidispatch.runtime.engine import Engine
 from pidispatch.runtime.gitscripts import GIT_DIFF, GIT_SKILLS, GIT_STATE, parse_state, plain_words
-from pidispatch.runtime.ownergit import OwnerView, owner_view
+from pidispatch.runtime.ownergit import NOTHING, OwnerView, owner_view
 
 SECONDS = 10
 STATE_BYTES = 64 * 1024
@@ -50,14 +50,21 @@ class DockerGitBox:
 
     What the folder's own git configuration may still run, it runs in here, on a read-only folder.
 
-    The answers are the folder's word about itself: an agent that prepared it can make git lie.
+    `environment` is that of whoever asks, for the set-up of an owner who has no account. The answers are the folder's word about itself: an agent that prepared it can make git lie.
     """
 
     def __init__(
-        self, engine: Engine, *, installation: str, mounts: Mounts, seconds: float = SECONDS
+        self,
+        engine: Engine,
+        *,
+        installation: str,
+        mounts: Mounts,
+        environment: Mapping[str, str] = NOTHING,
+        seconds: float = SECONDS,
     ) -> None:
         self._boxes = DockerBoxes(engine)
         self._mounts = mounts
+        self._environment = environment
         self._engine = engine
         self._installation = installation
         self._seconds = seconds
@@ -106,10 +113,11 @@ class DockerGitBox:
 
     def _ask(self, folder: LocalFolder, image: str, ask: tuple[str, ...], *, limit: int) -> Said:
         spec = self._spec(folder, image, ask=ask)
+        word = _word(owner_view(folder.uid, self._environment))
         try:
-            return self._asked(spec, _word(owner_view(folder.uid)), limit)
+            return self._asked(spec, word, limit)
         except BindsUnseen:  # once: from now on folders are told by name
-            return self._asked(spec, _word(owner_view(folder.uid)), limit)
+            return self._asked(spec, word, limit)
 
     def _asked(self, wanted: BoxSpec, word: bytes, limit: int) -> Said:
         with self._mounts.hold(wanted.name, wanted.mounts) as held:

@@ -3,9 +3,10 @@
 import os
 import pwd
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from pidispatch.domain.gitconfig import Setting, settings_of
 
@@ -30,6 +31,7 @@ class OwnerView:
 
 
 NOBODY = OwnerView()
+NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +41,13 @@ class _Home:
     config: Path
 
 
-def owner_view(uid: int) -> OwnerView:
+def owner_view(uid: int, environment: Mapping[str, str] = NOTHING) -> OwnerView:
     """What the owner's git would heed: the global ignore and attributes files, and how line ends are kept.
 
     Never a filter, a hook or a program. What cannot be read is left out, which only makes a folder look less clean.
+    `environment` is that of whoever asks.
     """
-    home = _home(uid)
+    home = _home(uid, environment)
     found: dict[str, str] = {}
     seen: list[Path] = []
     for file in (SYSTEM, home.config / "config", home.home / ".gitconfig"):
@@ -55,11 +58,11 @@ def owner_view(uid: int) -> OwnerView:
     return OwnerView(kept, _read(ignore, uid) or b"", _read(attributes, uid) or b"")
 
 
-def _home(uid: int) -> _Home:
+def _home(uid: int, environment: Mapping[str, str]) -> _Home:
     """An owner without an account is judged as whoever asks: nobody else could have set anything up."""
-    own = Path(os.environ.get("HOME") or "/nonexistent")
-    own_config = Path(os.environ.get("XDG_CONFIG_HOME") or own / ".config") / "git"
-    if uid == os.geteuid():
+    own = Path(environment.get("HOME") or "/nonexistent")
+    own_config = Path(environment.get("XDG_CONFIG_HOME") or own / ".config") / "git"
+    if uid == os.geteuid() and "HOME" in environment:
         return _Home(uid, own, own_config)
     try:
         home = Path(pwd.getpwuid(uid).pw_dir)

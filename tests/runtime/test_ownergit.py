@@ -12,22 +12,24 @@ STRANGER = 54321  # without an account
 
 @pytest.fixture
 def home(tmp_path, monkeypatch):
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     monkeypatch.setattr(ownergit, "SYSTEM", tmp_path / "no-system-file")
     (tmp_path / ".config/git").mkdir(parents=True)
     return tmp_path
 
 
+def seen(home, uid=None):
+    return owner_view(os.geteuid() if uid is None else uid, {"HOME": str(home)})
+
+
 def test_an_owner_who_set_nothing_up_changes_nothing(home):
-    assert owner_view(os.geteuid()) == NOBODY
+    assert seen(home) == NOBODY
 
 
 def test_the_usual_ignore_file_is_read(home):
     (home / ".config/git/ignore").write_text(".idea/\n")
 
-    assert owner_view(os.geteuid()).ignore == b".idea/\n"
-    assert owner_view(STRANGER).ignore == b".idea/\n"  # nobody else could have set anything up
+    assert seen(home).ignore == b".idea/\n"
+    assert seen(home, STRANGER).ignore == b".idea/\n"  # nobody else could have set anything up
 
 
 def test_the_file_that_the_owner_names_is_read_instead(home):
@@ -36,7 +38,7 @@ def test_the_file_that_the_owner_names_is_read_instead(home):
     (home / "more").write_text("[core]\n\texcludesFile = ~/mine\n\tautocrlf = input\n")
     (home / ".gitconfig").write_text("[include]\n\tpath = more\n[core]\n\teol = crlf\n")
 
-    found = owner_view(os.geteuid())
+    found = seen(home)
 
     assert found.ignore == b"*.log\n"
     assert dict(found.settings) == {"core.autocrlf": "input", "core.eol": "crlf"}
@@ -53,7 +55,7 @@ def test_the_file_that_the_owner_names_is_read_instead(home):
 def test_programs_and_unknown_words_are_left_out(home, config):
     (home / ".gitconfig").write_text(config)
 
-    assert owner_view(os.geteuid()).settings == ()
+    assert seen(home).settings == ()
 
 
 @pytest.mark.parametrize("what", ["a link to another's file", "a queue", "a directory", "too long"])
@@ -74,4 +76,4 @@ def test_what_is_not_the_owners_file_is_not_read(home, what):
         case "too long":
             ignore.write_bytes(b"x" * (MOST_BYTES + 1))
 
-    assert owner_view(os.geteuid()).ignore == b""
+    assert seen(home).ignore == b""

@@ -20,8 +20,6 @@ RAN = "touch /workspace/ran /tmp/ran; echo ran >&2; false"
 
 @pytest.fixture
 def home(tmp_path, monkeypatch):
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     monkeypatch.setattr(ownergit, "SYSTEM", tmp_path / "no-system-file")
     (tmp_path / ".config/git").mkdir(parents=True)
     return tmp_path
@@ -55,7 +53,10 @@ def touched(path):
 @pytest.fixture
 def state(engine, installation, tmp_path_factory, home):
     box = DockerGitBox(
-        engine, installation=installation, mounts=DockerMounts(engine, tmp_path_factory.mktemp("run"))
+        engine,
+        installation=installation,
+        mounts=DockerMounts(engine, tmp_path_factory.mktemp("run")),
+        environment={"HOME": str(home)},
     )
 
     def ask(folder):
