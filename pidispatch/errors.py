@@ -91,6 +91,10 @@ class EngineUnavailable(Unavailable):
     part = "the Docker engine"
 
 
+class BindsUnseen(EngineUnavailable):
+    """The engine sees other mounts than this process makes; the next try does without them."""
+
+
 class BoxFault(PidispatchError):
     """The engine refused to make or start a box. `why` is the fixed word the record carries."""
 
@@ -117,6 +121,18 @@ class NameTaken(BoxFault):
     """A container of this name exists: another process made this attempt's box."""
 
     why = "name-taken"
+
+
+class MountDiffers(BoxFault):
+    """A box has something else mounted than what was laid out for it."""
+
+    why = "mount-differs"
+
+
+class MountUnseen(BoxFault):
+    """Nobody can tell what a box has mounted, so it may not go."""
+
+    why = "mount-unseen"
 
 
 class StaleEpoch(PidispatchError):

@@ -97,9 +97,7 @@ class Ingest:
         known = self._arrivals.answered(CLI, public_id)
         if known is not None:  # its run may be changing the folder already, which is no fault now
             return self._submitted(known, public_id)
-        state = self._gitbox.state(
-            folder.path, uid=folder.uid, gid=folder.gid, image=image or self._default_image
-        )
+        state = self._gitbox.state(folder, image=image or self._default_image)
         _require_repository(folder, state, force=force)
         arrival = make(state)
         return self._submitted(self._arrivals.arrive(arrival), public_id, ring=not arrival.run.wait_for)
@@ -181,8 +179,9 @@ def _require_repository(folder: LocalFolder, state: FolderState, *, force: bool)
     if state.head is None:
         raise FolderRefused("no-commit", f"{folder.path!r} has no commit yet; commit something first")
     if state.dirty and not force:
+        named = f" ({', '.join(state.changed)})" if state.changed else ""
         raise FolderRefused(
-            "dirty", f"{folder.path!r} has changes that are not committed; commit them, or use --force"
+            "dirty", f"{folder.path!r} has changes that are not committed{named}; commit them, or use --force"
         )
 
 

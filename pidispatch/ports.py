@@ -18,8 +18,8 @@ from pidispatch.domain.outbox import Letter
 from pidispatch.domain.outcome import Again, End
 from pidispatch.domain.policy import Basis, Policy
 from pidispatch.domain.rates import CostClass, Rating
-from pidispatch.domain.run import AttemptFacts, BoxEnd, Claim, Job, Occupant, Waiting
-from pidispatch.domain.sandbox import BoxSpec
+from pidispatch.domain.run import AttemptFacts, BoxEnd, Claim, Job, Occupant, Waiting, Workspace
+from pidispatch.domain.sandbox import BoxSpec, Inode, Mount
 from pidispatch.domain.session import FRESH, KeptSession, NotKept, Staged
 from pidispatch.domain.standing import Entry, Standing
 from pidispatch.domain.triggers import Disarmed, Triggers
@@ -41,7 +41,8 @@ Facts = dict[str, Any]
 class Ready:
     """What the cheap checks found for one waiting run: the effective values, the folder's identity, its limits.
 
-    `mutex` is the scope key of the folder by host, device and inode; None for runs without a folder. `concurrent`
+    `mutex` is the scope key of the folder by host, device and inode; None for runs without a folder. `within` are those of
+    the directories it lies in, and `owner` is its user. `concurrent`
     bounds the runs at a time of a scope, `capacity` those of this host. `cost_cap_micros` is micro-dollars.
     `allowed_models` are provider/model, None for any. `basis` are the operator's files that the limits were read from.
     """
@@ -62,6 +63,8 @@ class Ready:
     facts: Facts
     allowed_models: Sequence[str] | None = None
     basis: Sequence[Basis] = ()
+    within: Sequence[str] = ()
+    owner: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +173,10 @@ class Policies(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LocalFolder:
-    """A directory that was opened: its path without links, and the identity the folder's lock uses."""
+    """A directory that was opened: its path without links, and the identity the folder's lock uses.
+
+    `around` are the identities of the directories it lies in, from the nearest to the root.
+    """
 
     path: str
     device: int
@@ -178,6 +184,11 @@ class LocalFolder:
     uid: int
     gid: int
     basename: str
+    around: tuple[Inode, ...] = ()
+
+    @property
+    def identity(self) -> Inode:
+        return self.device, self.inode
 
 
 OpenFolder = Callable[[bytes], LocalFolder]
@@ -432,6 +443,23 @@ class Runs(Protocol):
         """What the rows know of the current attempt."""
 
 
+class Workspaces(Protocol):
+    """The folders of runs at work. Raises DatabaseUnavailable."""
+
+    def workspaces(self, host: str) -> Sequence[Workspace]:
+        """Those of every run of this host whose box may be at work, and that nobody has asked to stop."""
+
+    def workspace(self, run_id: int) -> Workspace | None:
+        """None for a run that works in no folder of somebody's."""
+
+
+FolderChange = Callable[[Workspace], str | None]
+"""What has become of an admitted folder, in words; None: it is where and whose it was.
+
+Raises OSError where nobody can tell.
+"""
+
+
 class Occupants(Protocol):
     """Read who holds a slot. Raises DatabaseUnavailable."""
 
@@ -591,6 +619,26 @@ WrittenBy = Callable[[str], int | None]
 """Bytes that a running box ever wrote towards a disk, by its container's id; None when that cannot be known. Never raises."""
 
 
+class Mounts(Protocol):
+    """What a box gets is what was looked at, whatever its name leads to by then.
+
+    The mounts in `hold` are of two kinds: with an identity, a folder that others can exchange; without, what lies in
+    places of ours.
+    """
+
+    def hold(self, box: str, mounts: Sequence[Mount]) -> AbstractContextManager[Sequence[Mount]]:
+        """The mounts to make the box with, each with its identity, good until it has started.
+
+        Raises FolderRefused (`workspace-gone`), BoxFault.
+        """
+
+    def check(self, container_id: str, mounts: Sequence[Mount]) -> None:
+        """Compare the live mounts of a started box before it may go. One that has ended needs no comparison.
+
+        Raises FolderRefused (`workspace-gone`), BoxFault, EngineUnavailable.
+        """
+
+
 class BoxWatch(Protocol):
     """Look at containers without touching them."""
 
@@ -630,25 +678,32 @@ class Images(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FolderState:
-    """What git in a box says of a folder: is it the root of a repository, its commit, is it dirty."""
+    """What git in a box says of a folder: is it the root of a repository, its commit, is it dirty.
+
+    `changed` names up to three paths that make it so, in printable characters.
+    """
 
     is_root: bool
     head: str | None
     dirty: bool
     problem: str | None
+    changed: tuple[str, ...] = ()
 
 
 class GitBox(Protocol):
     """Ask git about a folder an agent may have written, in a throw-away container without network."""
 
-    def state(self, folder: str, *, uid: int, gid: int, image: str) -> FolderState:
-        """Bounded to 10 s. Raises EngineUnavailable, ImageMissing, BoxFault."""
+    def state(self, folder: LocalFolder, *, image: str) -> FolderState:
+        """As its owner's git sees it. Bounded to 10 s.
 
-    def diff(self, folder: str, *, since: str, uid: int, gid: int, image: str) -> bytes:
+        Raises EngineUnavailable, ImageMissing, BoxFault, and FolderRefused when it is not the folder that was opened.
+        """
+
+    def diff(self, folder: LocalFolder, *, since: str, image: str) -> bytes:
         """The change of the work tree against commit `since`, bounded. Raises as `state`."""
 
     def skills(
-        self, folder: str, *, commit: str, flows: Sequence[str], uid: int, gid: int, image: str
+        self, folder: LocalFolder, *, commit: str, flows: Sequence[str], image: str
     ) -> Mapping[str, bytes]:
         """The SKILL.md of each flow that has one at `commit`, proven by its hash: the folder cannot lie here."""
 
@@ -806,6 +861,9 @@ class Tickets(Protocol):
 
     def ticket(self, run_id: int) -> Ticket | None:
         """None when the run does not exist or holds no slot."""
+
+    def is_preparing(self, run_id: int, attempt: int) -> bool:
+        """Whether this attempt's box may be recorded yet, so that it could get its go a moment later."""
 
     def give_go(self, run_id: int, attempt: int, container: str) -> bool:
         """True exactly once for one attempt: its row is live, the attempt current, `container` (at least 12 hex

@@ -29,6 +29,7 @@ from pidispatch.queue.bells import RedisBell
 from pidispatch.queue.broker import make_broker
 from pidispatch.runtime.engine import Engine
 from pidispatch.runtime.gitbox import DockerGitBox
+from pidispatch.runtime.mounts import DockerMounts
 from pidispatch.runtime.workspace import open_folder
 from pidispatch.store.arrivals import PostgresArrivals
 from pidispatch.store.database import Database
@@ -133,7 +134,7 @@ class Ours:
             host=self._settings.worker_name,
             arrivals=arrivals,
             bell=RedisBell(broker),
-            gitbox=DockerGitBox(self._engine, installation=self._installation),
+            gitbox=self._git_box(),
             open_folder=partial(open_folder, worker_uid=os.geteuid()),
             default_image=self._settings.job_image,
             clock=lambda: datetime.now(UTC),
@@ -164,8 +165,12 @@ class Ours:
     def ask_git(self, site: Site) -> None:
         """What `pidispatch run` does right before its commit; before the other sides too, so that each meets
         an engine that has just done the same."""
-        box = DockerGitBox(self._engine, installation=self._installation)
-        box.state(str(site.folder), uid=site.uid, gid=site.uid, image=self._image)
+        folder = open_folder(str(site.folder), worker_uid=os.geteuid())
+        self._git_box().state(folder, image=self._image)
+
+    def _git_box(self) -> DockerGitBox:
+        mounts = DockerMounts(self._engine, self._settings.run_dir)
+        return DockerGitBox(self._engine, installation=self._installation, mounts=mounts)
 
     def specimen(self) -> Specimen:
         """One run, looked at while it lives."""

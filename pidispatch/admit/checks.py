@@ -1,6 +1,6 @@
 """Check what needs no lock: the image, the provider, the folder, the calendar; each with its reason."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -242,7 +242,15 @@ class Checks:
             facts=tried.facts,
             allowed_models=policy.allowed_models,
             basis=policy.basis,
+            within=self._within(run, folder),
+            owner=folder.uid if run.kind == LOCAL else None,
         )
+
+    def _within(self, run: Waiting, folder: LocalFolder) -> Sequence[str]:
+        """An agent in the folder around it could exchange this one, and each would see the other's half-done work."""
+        if run.kind != LOCAL:
+            return ()
+        return [folder_mutex(self._host, *identity) for identity in folder.around]
 
     def _mutex(self, run: Waiting, folder: LocalFolder) -> str | None:
         """Runs of a forge take turns by their subject, or not at all: each works in a copy of its own."""

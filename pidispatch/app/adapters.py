@@ -27,8 +27,9 @@ from pidispatch.runtime.docker import DockerBoxes
 from pidispatch.runtime.engine import Engine
 from pidispatch.runtime.image import DockerImages
 from pidispatch.runtime.jobfiles import JobFiles, Sizing
+from pidispatch.runtime.mounts import DockerMounts
 from pidispatch.runtime.sizedfiles import EngineSight
-from pidispatch.runtime.workspace import open_folder
+from pidispatch.runtime.workspace import folder_change, open_folder
 from pidispatch.services.lifelines import Lifelines
 from pidispatch.services.notes import WorkerNotes
 from pidispatch.store.breakercount import PostgresBreakers
@@ -91,6 +92,8 @@ class Adapters:
             self.settings, environment(), KeptFilesToRead(self.database, host=self.host)
         )
         self.open_folder = partial(open_folder, worker_uid=os.geteuid())
+        self.folder_change = partial(folder_change, host=self.host)
+        self.mounts = DockerMounts(self.engine, self.settings.run_dir)
 
     def identity(self) -> Identity:
         """Which engine and place stand behind this host's name."""

@@ -11,6 +11,7 @@ from pidispatch.config import Settings
 from pidispatch.runtime.engine import Engine
 from pidispatch.runtime.erase import erase
 from pidispatch.runtime.gitbox import DockerGitBox
+from pidispatch.runtime.mounts import DockerMounts
 from pidispatch.runtime.workspace import open_folder
 from pidispatch.store.database import Database
 from pidispatch.store.hosts import PostgresHosts
@@ -57,6 +58,7 @@ def changes(settings: Settings, database: Database, folder: Path, since: str) ->
     )
     look = partial(open_folder, worker_uid=os.geteuid())
     found = look(os.fsencode(folder))
-    box = DockerGitBox(Engine(), installation=installation)
-    diff = box.diff(found.path, since=since, uid=found.uid, gid=found.gid, image=settings.job_image)
+    engine = Engine()
+    box = DockerGitBox(engine, installation=installation, mounts=DockerMounts(engine, settings.run_dir))
+    diff = box.diff(found, since=since, image=settings.job_image)
     return diff.decode(errors="replace")

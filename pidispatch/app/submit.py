@@ -9,7 +9,7 @@ from functools import partial
 
 from pidispatch.app.databases import opened
 from pidispatch.app.firing import ByHand, NotFired, entry_named
-from pidispatch.app.places import addresses
+from pidispatch.app.places import addresses, environment_for_others
 from pidispatch.app.reading import standing_of
 from pidispatch.app.receipts import read_after
 from pidispatch.config import Settings
@@ -21,6 +21,7 @@ from pidispatch.queue.bells import RedisBell
 from pidispatch.queue.broker import INTERACTIVE, make_broker
 from pidispatch.runtime.engine import Engine
 from pidispatch.runtime.gitbox import DockerGitBox
+from pidispatch.runtime.mounts import DockerMounts
 from pidispatch.runtime.workspace import open_folder
 from pidispatch.store import history
 from pidispatch.store.arrivals import PostgresArrivals
@@ -120,7 +121,7 @@ def desk(settings: Settings) -> Iterator[Desk]:
             host=settings.worker_name,
             arrivals=PostgresArrivals(database),
             bell=RedisBell(broker),
-            gitbox=git_box(engine, installation),
+            gitbox=git_box(engine, installation, settings),
             open_folder=partial(open_folder, worker_uid=os.geteuid()),
             default_image=settings.job_image,
             clock=database.now,
@@ -132,5 +133,8 @@ def desk(settings: Settings) -> Iterator[Desk]:
             engine.close()
 
 
-def git_box(engine: Engine, installation: str) -> GitBox:
-    return DockerGitBox(engine, installation=installation)
+def git_box(engine: Engine, installation: str, settings: Settings) -> GitBox:
+    mounts = DockerMounts(engine, settings.run_dir)
+    return DockerGitBox(
+        engine, installation=installation, mounts=mounts, environment=environment_for_others()
+    )

@@ -59,6 +59,7 @@ from pidispatch.upkeep.reconciler import Reconciler, beat, watch_deaths
 from pidispatch.upkeep.rooms import RoomKeeper
 from pidispatch.upkeep.scheduledruns import ScheduledRuns
 from pidispatch.upkeep.scheduler import Scheduler
+from pidispatch.upkeep.workspaces import WorkspaceWatch
 
 log = structlog.get_logger(__name__)
 
@@ -129,12 +130,14 @@ def _joined(adapters: Adapters, installation: str, identity: Identity) -> Worker
         ],
     )
     bell = RedisBell(broker)
-    gitbox = DockerGitBox(adapters.engine, installation=installation)
+    gitbox = _git_box(adapters, installation)
     cleanup = Cleanup(boxes=adapters.boxes, doors=adapters.doors, files=adapters.files, bell=bell)
     finisher = Finisher(
         host=adapters.host,
         runs=adapters.runs,
         occupants=adapters.runs,
+        workspaces=adapters.runs,
+        folder_change=adapters.folder_change,
         endings=adapters.endings,
         reports=adapters.reports,
         boxes=adapters.boxes,
@@ -158,6 +161,13 @@ def _joined(adapters: Adapters, installation: str, identity: Identity) -> Worker
     scheduler, planner_wake = _scheduler(adapters, bell), threading.Event()
     beside.add(lambda stop: scheduler.run(stop, planner_wake), wake=planner_wake)
     beside.add(lambda stop: watch_deaths(adapters.boxes, installation, stop, wake), awaited=False)
+    watch = WorkspaceWatch(
+        host=adapters.host,
+        workspaces=adapters.runs,
+        occupants=adapters.runs,
+        folder_change=adapters.folder_change,
+    )
+    beside.add(watch.run, awaited=False)
     beside.add(lambda stop: beat(adapters.tenure.beat, stop))
     keeper = wait_keeper(
         adapters.settings, adapters.database, host=adapters.host, worker=adapters.worker, bell=bell
@@ -225,6 +235,10 @@ def _chains(adapters: Adapters, gitbox: DockerGitBox) -> ChainCollector:
     )
 
 
+def _git_box(adapters: Adapters, installation: str) -> DockerGitBox:
+    return DockerGitBox(adapters.engine, installation=installation, mounts=adapters.mounts)
+
+
 def _sessions(adapters: Adapters) -> SessionKeeper:
     most = adapters.settings.session_max_bytes
     return SessionKeeper(
@@ -242,6 +256,7 @@ def _launcher(adapters: Adapters, installation: str, cleanup: Cleanup) -> Launch
         runs=adapters.runs,
         endings=adapters.endings,
         boxes=adapters.boxes,
+        mounts=adapters.mounts,
         doors=adapters.doors,
         files=adapters.files,
         open_folder=adapters.open_folder,
@@ -264,6 +279,7 @@ def _launcher(adapters: Adapters, installation: str, cleanup: Cleanup) -> Launch
 
 def _reconciler(adapters: Adapters, installation: str, finisher: Finisher, bell: RedisBell) -> Reconciler:
     gate_root: Path = adapters.settings.run_dir
+    git_box = _git_box(adapters, installation)
     return Reconciler(
         host=adapters.host,
         installation=installation,
@@ -286,7 +302,7 @@ def _reconciler(adapters: Adapters, installation: str, finisher: Finisher, bell:
         bell=bell,
         hosts=adapters.hosts,
         lost_lookers=adapters.lost_lookers,
-        sweep=DockerGitBox(adapters.engine, installation=installation).sweep,
+        sweep=lambda: git_box.sweep() + adapters.mounts.sweep(),
         clock=adapters.database.now,
         mark=mark_keeper(adapters.database, adapters.settings.triggers_file, host=adapters.host),
     )

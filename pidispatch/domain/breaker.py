@@ -44,6 +44,7 @@ WILL_NOT_HEAL = frozenset(
         "skills-dir-unusable",
         "wait-profile-unknown",
         "wait-unanswerable",
+        "workspace-gone",
     }
 )
 

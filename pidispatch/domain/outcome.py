@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pidispatch.domain.run import Outcome, Result
+from pidispatch.domain.sandbox import WORKSPACE_GONE
 
 OPERATOR_CANCEL = "operator-cancel"
 SUPERSEDED = "superseded"  # a newer request for the same took its place
@@ -42,6 +43,7 @@ class Evidence:
     `refused`: why the gateway refused its last call, or ended its last answer early; `stopped` is an operator's doing.
     `idle`: it called no model, left its folder as it was or as nobody could see, and said nothing of what it did.
     `last_stop` is why the last answer ended; `notes` is what the runner noticed, in words of ours.
+    `workspace_gone`: its folder is not where, or not whose, it was at admission, or nobody can tell.
     """
 
     got_go: bool
@@ -64,6 +66,7 @@ class Evidence:
     idle: bool = False
     last_stop: str | None = None
     notes: Sequence[str] = ()
+    workspace_gone: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +93,7 @@ class Again:
 
 Verdict = End | Again
 
+_NAMED_STOPS = frozenset({OPERATOR_CANCEL, SUPERSEDED, WORKSPACE_GONE})
 POISONED = End(Outcome.FAILED, "poisoned", WORKER_SILENT)
 _BY_CODE = {
     137: End(Outcome.FAILED, "killed", "sigkill"),
@@ -121,11 +125,13 @@ def judge(evidence: Evidence) -> Verdict:
         return End(Outcome.POLICY, OPERATOR_STOP if evidence.refused == "stopped" else evidence.refused)
     if not evidence.box_known:
         return End(Outcome.FAILED, "lost")
+    if evidence.workspace_gone:
+        return End(Outcome.POLICY, WORKSPACE_GONE)
     return _exited(evidence)
 
 
 def _stopped(stop_reason: str) -> End:
-    reason = stop_reason if stop_reason in {OPERATOR_CANCEL, SUPERSEDED} else "worker-abort"
+    reason = stop_reason if stop_reason in _NAMED_STOPS else "worker-abort"
     why = None if reason == stop_reason else stop_reason
     return End(Outcome.POLICY, reason, why)
 

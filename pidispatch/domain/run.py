@@ -167,7 +167,8 @@ class Occupant:
 class Job:
     """What an attempt needs to be prepared: the untrusted bytes, and the values settled at admission.
 
-    `continues` is the id of the run that it goes on with.
+    `continues` is the id of the run that it goes on with. `mutex` is the lock of the folder that was admitted, None where it
+    is a copy of the run's own; `owner` is that folder's user (None: an earlier version admitted it).
     """
 
     claim: Claim
@@ -190,6 +191,19 @@ class Job:
     skills_dir: bytes | None = None
     chain_depth: int = 0
     continues: int | None = None
+    mutex: str | None = None
+    owner: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """The folder that a run at work was admitted for: its path, its lock, its user (None: not written down)."""
+
+    run_id: int
+    public_id: str
+    folder: bytes
+    mutex: str
+    owner: int | None
 
 
 @dataclass(frozen=True, slots=True)

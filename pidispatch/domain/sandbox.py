@@ -23,17 +23,27 @@ LABEL_BORN = "dev.pidispatch.born"  # seconds since 1970, for containers without
 ROLE_JOB = "job"
 ROLE_GIT = "git"
 
+WORKSPACE_GONE = "workspace-gone"  # the folder is not the one that was admitted any more
+
 PIDS_LIMIT = 512
 MIB = 1024 * 1024
 
 
+Inode = tuple[int, int]
+"""The device and the inode of a file or directory."""
+
+
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """One bind mount. A `Mount` object, not a bind string: a colon in a path would break that."""
+    """One bind mount. A `Mount` object, not a bind string: a colon in a path would break that.
+
+    `identity` is what must be found there in the live box; None while nobody has looked.
+    """
 
     source: str
     target: str
     read_only: bool
+    identity: Inode | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +51,8 @@ class BoxSpec:
     """Everything about one container that is decided before it exists.
 
     `memory` is bytes, `cpus` a count, `stop_timeout` seconds between SIGTERM and SIGKILL, `tmpfs` maps a
-    path to Docker's mount options. No file that it writes gets longer than `file_bytes`.
+    path to Docker's mount options. No file that it writes gets longer than `file_bytes`. With `takes_input` it has a
+    standard input, which ends with its first attachment.
     """
 
     name: str
@@ -58,6 +69,7 @@ class BoxSpec:
     working_dir: str = WORKSPACE_DIR
     stop_timeout: int = 10
     file_bytes: int | None = None
+    takes_input: bool = False
 
     @property
     def ulimits(self) -> dict[str, int]:

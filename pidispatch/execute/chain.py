@@ -132,11 +132,9 @@ class ChainCollector:
         if parent.commit is None or parent.image is None:
             return None
         return self._gitbox.skills(
-            folder.path,
+            folder,
             commit=parent.commit,
             flows=sorted({wish.flow for wish in wishes}),
-            uid=folder.uid,
-            gid=folder.gid,
             image=parent.image,
         )
 

@@ -26,7 +26,7 @@ class Changes:
             return False
         try:
             folder = self._open_folder(run.folder)
-            state = self._gitbox.state(folder.path, uid=folder.uid, gid=folder.gid, image=run.image)
+            state = self._gitbox.state(folder, image=run.image)
         except EngineUnavailable:
             if patient:
                 raise

@@ -25,11 +25,13 @@ from pidispatch.ports import (
     BoxState,
     Doors,
     Endings,
+    FolderChange,
     Notes,
     Occupants,
     Redact,
     Reports,
     Runs,
+    Workspaces,
 )
 
 log = structlog.get_logger(__name__)
@@ -60,6 +62,8 @@ class Finisher:
         host: str,
         runs: Runs,
         occupants: Occupants,
+        workspaces: Workspaces,
+        folder_change: FolderChange,
         endings: Endings,
         reports: Reports,
         boxes: Boxes,
@@ -76,6 +80,8 @@ class Finisher:
         self._host = host
         self._runs = runs
         self._occupants = occupants
+        self._workspaces = workspaces
+        self._folder_change = folder_change
         self._endings = endings
         self._reports = reports
         self._boxes = boxes
@@ -132,7 +138,9 @@ class Finisher:
             evidence = _evidence(facts, box, said.problem, finishers_lost=lost)
             if run.state is not State.FINISHING:
                 evidence = self._with_its_worker(evidence, run, box, departure)
-            if evidence.got_go and evidence.exit_code == 0:
+            if evidence.got_go:
+                evidence = replace(evidence, workspace_gone=self._workspace_gone(run))
+            if evidence.got_go and evidence.exit_code == 0 and not evidence.workspace_gone:
                 evidence = replace(evidence, idle=self._is_idle(run, facts, said.line))
             verdict = judge(evidence)
             harvest = self._harvest(run, facts, verdict)
@@ -163,6 +171,19 @@ class Finisher:
             return replace(evidence, worker_left=box is None or box.status == "created")
         died = departure is Departure.DIED
         return replace(evidence, worker_silent=died or preparer_fell_silent(run, self._clock()))
+
+    def _workspace_gone(self, run: Occupant) -> bool:
+        """What an agent did in a folder that is somebody else's by now is done nowhere; unknown counts as gone."""
+        workspace = self._workspaces.workspace(run.run_id)
+        if workspace is None:
+            return False
+        try:
+            change = self._folder_change(workspace)
+        except OSError as error:
+            change = str(error)
+        if change is not None:
+            log.warning("workspace_gone", run=run.public_id, problem=change)
+        return change is not None
 
     def _said(self, box: BoxState) -> _Said:
         """Read a box's last words. What took three workers with it is not read a fourth time."""

@@ -2,11 +2,13 @@
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 
 import structlog
 
 from pidispatch.domain.disks import DISK_LOW
+from pidispatch.domain.identity import folder_mutex
 from pidispatch.domain.laps import Laps
 from pidispatch.domain.outcome import Again, End
 from pidispatch.domain.run import BoxEnd, Claim, Job, Outcome
@@ -25,6 +27,7 @@ from pidispatch.domain.sandbox import (
     SESSION_DIR,
     SESSION_FILE,
     WORKSPACE_DIR,
+    WORKSPACE_GONE,
     BoxSpec,
     Mount,
     box_name,
@@ -52,6 +55,7 @@ from pidispatch.ports import (
     HostFiles,
     JobPaths,
     LocalFolder,
+    Mounts,
     OpenFolder,
     ReadSkills,
     Runs,
@@ -90,6 +94,7 @@ class Launcher:
         runs: Runs,
         endings: Endings,
         boxes: Boxes,
+        mounts: Mounts,
         doors: Doors,
         files: HostFiles,
         open_folder: OpenFolder,
@@ -106,6 +111,7 @@ class Launcher:
         self._runs = runs
         self._endings = endings
         self._boxes = boxes
+        self._mounts = mounts
         self._doors = doors
         self._files = files
         self._open_folder = open_folder
@@ -132,19 +138,21 @@ class Launcher:
             claim = job.claim
             laps.lap("preparing")
             session = self._sessions.staged(job)
-            spec = self._prepare(job, name, session, laps)
-            container = self._boxes.create(spec)
-            laps.lap("create")
-            claim = self._runs.boxed(
-                claim,
-                container_id=container,
-                name=name,
-                commit_before=self._head_commit(_folder_of(spec)),
-                session=session,
-            )
-            laps.lap("boxed")
-            self._boxes.start(container)
-            laps.lap("start")
+            wanted = self._prepare(job, name, session, laps)
+            with self._mounts.hold(name, wanted.mounts) as held:
+                spec = replace(wanted, mounts=tuple(held))
+                container = self._boxes.create(spec)
+                laps.lap("create")
+                commit = self._head_commit(_folder_of(spec))
+                self._boxes.start(container)
+                laps.lap("start")
+                self._mounts.check(container, spec.mounts)
+                laps.lap("check")
+                # Until this is written nobody gives the box its go: it waits at its door.
+                claim = self._runs.boxed(
+                    claim, container_id=container, name=name, commit_before=commit, session=session
+                )
+                laps.lap("boxed")
             log.info(
                 "box_started",
                 run=claim.public_id,
@@ -154,6 +162,7 @@ class Launcher:
             )
         except (StaleEpoch, NameTaken) as error:
             log.warning("left_to_another", run=claim.public_id, problem=str(error))
+            self._drop(container)
         except FolderRefused as error:
             log.warning("folder_refused", run=claim.public_id, reason=error.reason, problem=str(error))
             why = error.why if isinstance(error, SkillsRefused) else None
@@ -174,6 +183,7 @@ class Launcher:
         if provider is None:
             raise BoxFault(f"the gateway no longer knows the provider {job.provider}")
         folder = self._open_folder(job.folder)
+        self._require_admitted(job, folder)
         laps.lap("folder")
         skills = {} if job.skills_dir is None else self._read_skills(job.skills_dir)
         laps.lap("skills")
@@ -183,6 +193,15 @@ class Launcher:
         paths = self._files.prepare(name, files, uid=folder.uid, gid=folder.gid, session=session.content)
         laps.lap("files")
         return self._spec(job, name, folder, gate, paths)
+
+    def _require_admitted(self, job: Job, folder: LocalFolder) -> None:
+        """Whose lock the run holds, and for whose user it was admitted."""
+        if job.mutex is None:  # a forge's run works in a copy of its own
+            return
+        if job.mutex != folder_mutex(self._host, *folder.identity) or job.owner not in {None, folder.uid}:
+            raise FolderRefused(
+                WORKSPACE_GONE, f"{folder.path!r} was exchanged or given away since the run was admitted"
+            )
 
     def _spec(self, job: Job, name: str, folder: LocalFolder, gate: str, paths: JobPaths) -> BoxSpec:
         return BoxSpec(
@@ -199,7 +218,7 @@ class Launcher:
             env=self._environment(job, name),
             mounts=(
                 Mount(paths.job, JOB_DIR, read_only=True),
-                Mount(folder.path, WORKSPACE_DIR, read_only=False),
+                Mount(folder.path, WORKSPACE_DIR, read_only=False, identity=folder.identity),
                 Mount(paths.outbox, OUTBOX_DIR, read_only=False),
                 Mount(paths.session, SESSION_DIR, read_only=False),
                 Mount(gate, GATE_DIR, read_only=True),
@@ -240,6 +259,12 @@ class Launcher:
     def _may_chain(self, job: Job) -> bool:
         """Whether what it asks for in its outbox could become a run."""
         return job.chain_depth < self._limits.chain_depth and self._limits.chain_requests > 0
+
+    def _drop(self, container: str | None) -> None:
+        """The box of an attempt that was taken over is named by no row, so nobody waits for its end."""
+        if container is not None:
+            with suppress(Unavailable, BoxFault):  # then the reconciler finds it
+                self._boxes.remove(container)
 
     def _give_up(self, claim: Claim, name: str, container: str | None, verdict: End | Again) -> None:
         """Give everything back. If this cannot be written either, the reconciler takes the run back later."""

@@ -3,6 +3,7 @@
 import contextlib
 import re
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -23,6 +24,8 @@ from pidispatch.gateway.tunnel import Egress
 from pidispatch.ports import Budget, Ticket, Tickets
 
 MOST_UNSIGNED = 16
+FIRST_LOOK, LONGEST_LOOK = 0.005, 0.1  # seconds between two looks whether a box may have its go by now
+MOST_LOOKS = 600  # a minute: the runner has given up by then
 _CONTAINER = re.compile(r"[0-9a-f]{12,64}")
 
 log = structlog.get_logger(__name__)
@@ -109,20 +112,37 @@ class Door:
         if isinstance(asked.get("attempt"), bool) or asked.get("attempt") != attempt:
             wire.answer(403, {"go": False, "reason": "stale-attempt"})
             return
-        if (
-            wire.left()
-        ):  # while this process was stopped, say: a go that nobody hears would be spent for nothing
-            return
         try:
-            given = self._tickets.give_go(run_id, attempt, container)
+            given = self._given(wire, container)
         except DatabaseUnavailable:
             wire.answer(503, {"go": False, "reason": "database-away"})
+            return
+        if given is None:
             return
         log.info("gateway.go", run=self._ticket.public_id, attempt=attempt, given=given)
         if not given:
             wire.answer(403, {"go": False, "reason": "refused"})
             return
         wire.answer(200, {"go": True, "key": attempt_key(self._secret, run_id, attempt)})
+
+    def _given(self, wire: Wire, container: str) -> bool | None:
+        """None when nobody hears the answer any more: a go that is not heard would be spent for nothing.
+
+        A box is up before its preparer has compared its mounts and recorded it. That takes some milliseconds, and the
+        box waits here meanwhile; a preparer that died is found by the reconciler, which moves the row on.
+        """
+        run_id, attempt = self._ticket.run_id, self._ticket.attempt
+        preparing = True
+        for look in range(MOST_LOOKS):
+            if wire.left():  # this process may also have been stopped for a while
+                return None
+            if self._tickets.give_go(run_id, attempt, container):
+                return True
+            if not preparing:
+                break
+            time.sleep(min(LONGEST_LOOK, FIRST_LOOK * look))
+            preparing = self._tickets.is_preparing(run_id, attempt)
+        return False
 
     def _report(self, wire: Wire, head: Head) -> None:
         body = wire.read_body(head, MOST_REPORT)

@@ -36,6 +36,7 @@ class DockerBoxes(DockerWatch):
                 working_dir=spec.working_dir,
                 labels=dict(spec.labels),
                 stop_timeout=spec.stop_timeout,
+                stdin_open=spec.takes_input,
                 host_config=_host_config(api, spec, engine_init=not self._brings_its_init(spec)),
                 # Else docker-py puts the proxies of ~/.docker/config.json, password and all, into the box.
                 use_config_proxy=False,

@@ -20,12 +20,13 @@ from pidispatch.domain.sandbox import (
     BoxSpec,
     Mount,
 )
-from pidispatch.errors import BoxFault, EntrypointMissing, PidispatchError
-from pidispatch.ports import FolderState
-from pidispatch.runtime.attach import Said, attached, hear
+from pidispatch.errors import BindsUnseen, BoxFault, EntrypointMissing, PidispatchError
+from pidispatch.ports import FolderState, LocalFolder, Mounts
+from pidispatch.runtime.attach import Said, attached
 from pidispatch.runtime.docker import DockerBoxes
 from pidispatch.runtime.engine import Engine
 from pidispatch.runtime.gitscripts import GIT_DIFF, GIT_SKILLS, GIT_STATE, parse_state, plain_words
+from pidispatch.runtime.ownergit import NOTHING, OwnerView, owner_view
 
 SECONDS = 10
 STATE_BYTES = 64 * 1024
@@ -39,35 +40,46 @@ _ENV = {
     "LC_ALL": "C",
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_CONFIG_NOSYSTEM": "1",
-    "GIT_CONFIG_GLOBAL": "/dev/null",
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_NO_LAZY_FETCH": "1",
 }
 
 
 class DockerGitBox:
-    """`ports.GitBox`: what the folder's own git configuration runs, it runs in here, on a read-only folder.
+    """`ports.GitBox`: the box does nothing until its live mount was seen to be the folder that was opened.
 
-    The answers are the folder's word about itself: an agent that prepared it can make git lie.
+    What the folder's own git configuration may still run, it runs in here, on a read-only folder.
+
+    `environment` is that of whoever asks, for the set-up of an owner who has no account. The answers are the folder's word about itself: an agent that prepared it can make git lie.
     """
 
-    def __init__(self, engine: Engine, *, installation: str, seconds: float = SECONDS) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        installation: str,
+        mounts: Mounts,
+        environment: Mapping[str, str] = NOTHING,
+        seconds: float = SECONDS,
+    ) -> None:
         self._boxes = DockerBoxes(engine)
+        self._mounts = mounts
+        self._environment = environment
         self._engine = engine
         self._installation = installation
         self._seconds = seconds
 
-    def state(self, folder: str, *, uid: int, gid: int, image: str) -> FolderState:
+    def state(self, folder: LocalFolder, *, image: str) -> FolderState:
         mark = secrets.token_hex(16)
-        said = self._ask(self._spec(folder, image, uid=uid, gid=gid, ask=(GIT_STATE, mark)), STATE_BYTES)
+        said = self._ask(folder, image, (GIT_STATE, mark), limit=STATE_BYTES)
         if said.late:
             problem = f"git did not answer within {self._seconds:g} s"
             return FolderState(is_root=False, head=None, dirty=False, problem=problem)
         return parse_state(said.out, mark.encode())
 
-    def diff(self, folder: str, *, since: str, uid: int, gid: int, image: str) -> bytes:
+    def diff(self, folder: LocalFolder, *, since: str, image: str) -> bytes:
         _require_commit(since)
-        said = self._ask(self._spec(folder, image, uid=uid, gid=gid, ask=(GIT_DIFF, since)), DIFF_BYTES)
+        said = self._ask(folder, image, (GIT_DIFF, since), limit=DIFF_BYTES)
         if said.late:
             raise BoxFault(f"git did not answer within {self._seconds:g} s")
         if said.cut:
@@ -77,11 +89,10 @@ class DockerGitBox:
         return said.out
 
     def skills(
-        self, folder: str, *, commit: str, flows: Sequence[str], uid: int, gid: int, image: str
+        self, folder: LocalFolder, *, commit: str, flows: Sequence[str], image: str
     ) -> Mapping[str, bytes]:
         _require_commit(commit)
-        ask = (GIT_SKILLS, commit, *flows)
-        said = self._ask(self._spec(folder, image, uid=uid, gid=gid, ask=ask), SKILLS_BYTES)
+        said = self._ask(folder, image, (GIT_SKILLS, commit, *flows), limit=SKILLS_BYTES)
         if said.late:
             raise BoxFault(f"git did not answer within {self._seconds:g} s")
         objects = objects_of(said.out, commit)
@@ -100,16 +111,28 @@ class DockerGitBox:
             self._boxes.remove(box.container_id)
         return len(stale)
 
-    def _ask(self, spec: BoxSpec, limit: int) -> Said:
-        container_id = self._boxes.create(spec)
+    def _ask(self, folder: LocalFolder, image: str, ask: tuple[str, ...], *, limit: int) -> Said:
+        spec = self._spec(folder, image, ask=ask)
+        word = _word(owner_view(folder.uid, self._environment))
         try:
-            with attached(self._engine, container_id, silence=self._seconds + 5) as frames:
-                self._boxes.start(container_id)
-                with self._killed_when_late(container_id) as late:
-                    said = hear(frames, limit=limit)
-            state = self._boxes.inspect(container_id)
-        finally:
-            self._boxes.remove(container_id)
+            return self._asked(spec, word, limit)
+        except BindsUnseen:  # once: from now on folders are told by name
+            return self._asked(spec, word, limit)
+
+    def _asked(self, wanted: BoxSpec, word: bytes, limit: int) -> Said:
+        with self._mounts.hold(wanted.name, wanted.mounts) as held:
+            spec = replace(wanted, mounts=tuple(held))
+            container_id = self._boxes.create(spec)
+            try:
+                with attached(self._engine, container_id, silence=self._seconds + 5) as streams:
+                    self._boxes.start(container_id)
+                    self._mounts.check(container_id, spec.mounts)
+                    with self._killed_when_late(container_id) as late:
+                        streams.tell(word)
+                        said = streams.hear(limit=limit)
+                state = self._boxes.inspect(container_id)
+            finally:
+                self._boxes.remove(container_id)
         if late.is_set():
             return replace(said, late=True)
         code = state.exit_code if state else None
@@ -134,23 +157,36 @@ class DockerGitBox:
         finally:
             timer.cancel()
 
-    def _spec(self, folder: str, image: str, *, uid: int, gid: int, ask: tuple[str, ...]) -> BoxSpec:
+    def _spec(self, folder: LocalFolder, image: str, *, ask: tuple[str, ...]) -> BoxSpec:
         return BoxSpec(
             name=f"pi-git-{self._installation}-{secrets.token_hex(6)}",
             image=image,
-            uid=uid,
-            gid=gid,
+            uid=folder.uid,
+            gid=folder.gid,
             labels={
                 LABEL_INSTALLATION: self._installation,
                 LABEL_ROLE: ROLE_GIT,
                 LABEL_BORN: str(int(time.time())),
             },
-            mounts=(Mount(folder, WORKSPACE_DIR, read_only=True),),
+            mounts=(Mount(folder.path, WORKSPACE_DIR, read_only=True, identity=folder.identity),),
+            takes_input=True,
             env=_ENV,
             entrypoint=("sh", "-c", ask[0], "sh", *ask[1:]),
             memory=1024 * MIB,
             stop_timeout=1,
         )
+
+
+def _word(view: OwnerView) -> bytes:
+    """What a box waits for: `go`, and how the folder's owner has set up git."""
+    files = {"core.excludesFile": "/tmp/ignore", "core.attributesFile": "/tmp/attributes"}  # noqa: S108 - in the box
+    settings = [*files.items(), *view.settings]
+    # Names and values are of a closed list; nobody's text gets in here.
+    config = "".join(
+        f"[core]\n\t{name.removeprefix('core.')} = {value}\n" for name, value in settings
+    ).encode()
+    lengths = f"go {len(config)} {len(view.ignore)} {len(view.attributes)}\n"
+    return lengths.encode() + config + view.ignore + view.attributes
 
 
 def _require_commit(name: str) -> None:

@@ -5,14 +5,35 @@ import re
 from pidispatch.domain.sandbox import WORKSPACE_DIR
 from pidispatch.ports import FolderState
 
-# Belt and braces: whatever still runs from the folder's configuration, runs in the box.
-_GIT = """
-cd /workspace || exit 3
+# Whoever started the box has looked into it before it says `go`; the lengths are of what follows: git's global
+# configuration, the global ignore file, the global attributes. No program that the folder names is run, neither for
+# its files (a filter is overridden by one that does nothing) nor for its submodules (git would ask theirs).
+_GIT = r"""
+IFS=' ' read -r go c i a || exit 98
+[ "$go" = go ] || exit 98
 command -v git >/dev/null || exit 127
+head -c $((c + i + a)) >/tmp/owner
+head -c "$c" /tmp/owner >/tmp/global
+tail -c +$((c + 1)) /tmp/owner | head -c "$i" >/tmp/ignore
+tail -c "$a" /tmp/owner >/tmp/attributes
+export GIT_CONFIG_GLOBAL=/tmp/global
 g() {
-  git --no-pager -c core.fsmonitor=false -c core.hooksPath=/dev/null -c core.pager=cat \\
-    -c core.attributesFile=/dev/null -c protocol.allow=never -c 'safe.directory=*' "$@"
+  git --no-pager -c core.fsmonitor=false -c core.hooksPath=/dev/null -c core.pager=cat \
+    -c protocol.allow=never -c 'safe.directory=*' "$@"
 }
+tame() {
+  unset GIT_CONFIG_COUNT
+  g config --name-only --get-regexp '^filter\..*\.(clean|smudge|process|required)$' >/tmp/filters 2>/dev/null
+  n=0
+  while IFS= read -r key; do
+    case $key in *.required) value=false ;; *) value= ;; esac
+    eval "GIT_CONFIG_KEY_$n=\$key; GIT_CONFIG_VALUE_$n=\$value; export GIT_CONFIG_KEY_$n GIT_CONFIG_VALUE_$n"
+    n=$((n + 1))
+  done </tmp/filters
+  export GIT_CONFIG_COUNT=$n
+}
+cd /workspace || exit 3
+tame
 """
 
 # $1 is a random mark that begins each section, so that no file's name can pass for one.
@@ -20,6 +41,40 @@ GIT_STATE = (
     _GIT
     + r"""
 say() { printf '\n%s %s\n' "$1" "$2"; }
+status() { g status --porcelain=v2 -z --untracked-files=normal --ignore-submodules=dirty; }
+# Whether a changed entry is a file of Git LFS whose content is what its pointer says.
+same() {
+  printf '%s\n' "$1" | {
+    IFS=' ' read -r kind xy sub mh mi mw hh hi path
+    [ "$kind $xy $sub $mi" = "1 .M N... $mw" ] && [ -f "$path" ] && [ ! -L "$path" ] || exit 1
+    [ "$(g check-attr filter -- "$path")" = "$path: filter: lfs" ] || exit 1
+    g cat-file blob "$hi" | head -c 1024 >/tmp/pointer
+    [ "$(head -n 1 /tmp/pointer)" = 'version https://git-lfs.github.com/spec/v1' ] || exit 1
+    oid=$(sed -n 's/^oid sha256:\([0-9a-f]\{64\}\)$/\1/p' /tmp/pointer)
+    size=$(sed -n 's/^size \([0-9]\{1,18\}\)$/\1/p' /tmp/pointer)
+    [ "$(wc -c <"$path" | tr -d ' ')" = "$size" ] && [ "$(sha256sum <"$path" | cut -c 1-64)" = "$oid" ]
+  }
+}
+different() {
+  if [ "$(tr -cd '\n' <"$1" | head -c 1 | wc -c)" -gt 0 ]; then cat "$1"; return; fi
+  tr '\0' '\n' <"$1" | while IFS= read -r entry; do
+    case $entry in '1 .M '*) same "$entry" && continue ;; esac
+    printf '%s\0' "$entry"
+  done
+}
+# Those below, each in a shell of its own; what is said of one is its path.
+submodules() {
+  g ls-files -s | sed -n 's/^160000 [0-9a-f]* 0	//p' >"/tmp/submodules$1"
+  while IFS= read -r path; do
+    [ -e "$path/.git" ] || { case $path in '"'*) say "$m" changes; printf '? %s\0' "$path" ;; esac; continue; }
+    (
+      cd "$path" && tame && status >"/tmp/status$1" 2>/dev/null || : >"/tmp/failed$1"
+      different "/tmp/status$1" >"/tmp/changes$1"
+      if [ -s "/tmp/changes$1" ] || [ -e "/tmp/failed$1" ]; then say "$m" changes; printf '? %s\0' "$2$path"; fi
+      [ "${#1}" -lt 8 ] && submodules "$1x" "$2$path/"
+    )
+  done <"/tmp/submodules$1"
+}
 m=$1
 say "$m" kind
 if [ -L .git ]; then printf link; elif [ -f .git ]; then printf file
@@ -29,10 +84,11 @@ say "$m" refusal; head -c 2000 /tmp/error
 say "$m" name;    g rev-parse --verify --quiet HEAD 2>/dev/null
 say "$m" head;    g rev-parse --verify --quiet 'HEAD^{commit}' 2>/dev/null
 say "$m" borrows; if [ -s .git/objects/info/alternates ]; then printf yes; fi
-g status --porcelain -z --untracked-files=normal >/tmp/status 2>/tmp/error; code=$?
+status >/tmp/status 2>/tmp/error; code=$?
 say "$m" code;    printf %s "$code"
-say "$m" changes; head -c 4096 /tmp/status
+say "$m" changes; different /tmp/status | head -c 4096
 say "$m" trouble; head -c 2000 /tmp/error
+submodules x '' 2>/dev/null
 say "$m" end
 """
 )
@@ -62,6 +118,7 @@ c=$1; shift
 )
 
 _COMMIT = re.compile(rb"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_FIELDS_BEFORE = {b"1 ": 8, b"2 ": 9, b"u ": 10, b"? ": 1}
 
 
 def parse_state(out: bytes, mark: bytes) -> FolderState:
@@ -77,18 +134,36 @@ def parse_state(out: bytes, mark: bytes) -> FolderState:
     head = sections.get(b"head", b"").strip()
     if not _COMMIT.fullmatch(head):
         return FolderState(is_root=True, head=None, dirty=True, problem=_why_no_head(sections))
-    changed = bool(sections.get(b"changes", b"").strip(b"\n"))
+    changed = changed_paths(sections.get(b"changes", b""))
     if not changed and sections.get(b"code", b"").strip() != b"0":
         problem = f"git status failed: {plain_words(sections.get(b'trouble', b''))}"
         return FolderState(is_root=True, head=head.decode(), dirty=True, problem=problem)
-    return FolderState(is_root=True, head=head.decode(), dirty=changed, problem=None)
+    return FolderState(
+        is_root=True, head=head.decode(), dirty=bool(changed), problem=None, changed=changed[:3]
+    )
+
+
+def changed_paths(entries: bytes) -> tuple[str, ...]:
+    """The paths in what `git status --porcelain=v2 -z` said, as far as it was heard; what is no entry names itself."""
+    parts = iter(entries.strip(b"\n").split(b"\0"))
+    paths = []
+    for part in parts:
+        fields = _FIELDS_BEFORE.get(part[:2])
+        if part[:2] == b"2 ":
+            next(parts, None)  # what it was called before
+        if part:
+            paths.append(part if fields is None else part.split(b" ", fields)[-1])
+    return tuple(plain_words(path) or "?" for path in paths)
 
 
 def _sections(out: bytes, mark: bytes) -> dict[bytes, bytes]:
     found: dict[bytes, bytes] = {}
     for part in out.split(b"\n" + mark + b" ")[1:]:
         name, _, body = part.partition(b"\n")
-        found.setdefault(name, body)
+        if name == b"changes":  # of the folder, then of each submodule
+            found[name] = found.get(name, b"") + body
+        else:
+            found.setdefault(name, body)
     return found
 
 

@@ -5,8 +5,14 @@ import os
 import shlex
 from pathlib import Path
 
+from pidispatch.domain.identity import folder_mutex
+from pidispatch.domain.run import Workspace
+from pidispatch.domain.sandbox import Inode
 from pidispatch.errors import FolderRefused
 from pidispatch.ports import LocalFolder
+
+MOST_AROUND = 256
+_MISSING = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG}
 
 _REASONS = {
     errno.ENOENT: ("local-folder-missing", "does not exist"),
@@ -26,7 +32,7 @@ def open_folder(path: bytes | str, *, worker_uid: int) -> LocalFolder:
     """
     name = os.fsdecode(path)
     try:
-        resolved, facts = _open(name)
+        resolved, facts, around = _open(name)
     except OSError as error:
         reason, problem = _REASONS.get(error.errno or 0, ("local-folder-unreadable", str(error.strerror)))
         raise FolderRefused(reason, f"{name!r} {problem}") from error
@@ -41,11 +47,28 @@ def open_folder(path: bytes | str, *, worker_uid: int) -> LocalFolder:
         uid=facts.st_uid,
         gid=facts.st_gid,
         basename=Path(resolved).name,
+        around=around,
     )
 
 
-def _open(name: str) -> tuple[str, os.stat_result]:
-    """The real path and the facts of one and the same directory, or OSError."""
+def folder_change(workspace: Workspace, *, host: str) -> str | None:
+    """`ports.FolderChange`: compare what the path leads to now with what was admitted."""
+    path = os.fsdecode(workspace.folder)
+    try:
+        facts = Path(path).stat()
+    except OSError as error:
+        if error.errno in _MISSING:
+            return f"{path!r} is gone"
+        raise
+    if folder_mutex(host, facts.st_dev, facts.st_ino) != workspace.mutex:
+        return f"{path!r} is another folder now"
+    if workspace.owner not in {None, facts.st_uid}:
+        return f"{path!r} was given to user {facts.st_uid}"
+    return None
+
+
+def _open(name: str) -> tuple[str, os.stat_result, tuple[Inode, ...]]:
+    """The real path and the facts of one and the same directory, and what it lies in, or OSError."""
     descriptor = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         facts = os.fstat(descriptor)
@@ -53,9 +76,29 @@ def _open(name: str) -> tuple[str, os.stat_result]:
         resolved = os.path.realpath(name)
         if not os.path.samestat(facts, os.lstat(resolved)):
             raise OSError(errno.ENOENT, "was moved while it was opened")
+        around = _around(descriptor)
     finally:
         os.close(descriptor)
-    return resolved, facts
+    return resolved, facts, around
+
+
+def _around(descriptor: int) -> tuple[Inode, ...]:
+    """The directories that an opened one lies in, by their identities: no name in between can be exchanged."""
+    found: list[Inode] = []
+    current = os.dup(descriptor)
+    try:
+        facts = os.fstat(current)
+        while True:
+            above = os.open("..", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=current)
+            os.close(current)
+            current, below, facts = above, facts, os.fstat(above)
+            if os.path.samestat(below, facts):
+                return tuple(found)
+            if len(found) == MOST_AROUND:
+                raise OSError(errno.ENAMETOOLONG, "lies too deep")
+            found.append((facts.st_dev, facts.st_ino))
+    finally:
+        os.close(current)
 
 
 def _refuse_unspeakable(path: str) -> None:

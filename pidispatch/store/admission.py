@@ -127,6 +127,7 @@ class PostgresAdmissions:
             "cost_cap": ready.cost_cap_micros,
             "allowed_models": None if ready.allowed_models is None else list(ready.allowed_models),
             "mutex": ready.mutex,
+            "owner": ready.owner,
             "project": ready.project,
             "facts": {**ready.facts, "answer": answer},
         }
@@ -136,6 +137,8 @@ class PostgresAdmissions:
             "bounds": {key: 1 if key == ready.mutex else ready.concurrent.get(key) for key in keys},
             "host": self._host,
             "capacity": ready.capacity,
+            "mutex": ready.mutex,
+            "within": list(ready.within),
             "caps": [_asked(cap) for cap in ready.caps],
             "files": [asdict(each) for each in ready.basis],
         }
@@ -151,7 +154,7 @@ class PostgresAdmissions:
         if took.stop == "paused":
             _defer(connection, run, cause="paused", ready=ready, facts=facts)
             return Deferred("paused")
-        if took.stop == "scope":
+        if took.stop in {"scope", "nested"}:
             return _busy(connection, run, ready, facts, took)
         # A further attempt of a run that already paid for its place counts in no window.
         fills = (
@@ -199,9 +202,10 @@ def _plain(run: Waiting, took: Any) -> Answer | None:
 
 def _busy(connection: Connection, run: Waiting, ready: Ready, facts: Facts, took: Any) -> Deferred:
     key = took.stopped_by
-    bound = 1 if key == ready.mutex else ready.concurrent[key]
-    if took.stop_limit != bound:
-        connection.execute(SET_BOUND, {"key": key, "bound": bound})
+    if took.stop == "scope":
+        bound = 1 if key == ready.mutex else ready.concurrent[key]
+        if took.stop_limit != bound:
+            connection.execute(SET_BOUND, {"key": key, "bound": bound})
     blocker = connection.execute(BLOCKER, {"key": key}).scalar_one_or_none()
     _defer(connection, run, cause="scope", blocked_by=blocker, ready=ready, facts=facts)
     return Deferred("scope")
@@ -294,6 +298,7 @@ def _defer(
             "window": waits_for[0],
             "room_at": waits_for[1],
             "mutex": None if ready is None else ready.mutex,
+            "within": None if ready is None else list(ready.within),
             "project": None if ready is None else ready.project,
             "facts": {**facts, "answer": {"kind": "deferred", "at": run.now.isoformat(), "cause": cause}},
         },

@@ -38,7 +38,7 @@ ADD_SCOPES = text("""
 INSERT INTO scopes (key, "limit") SELECT key, CASE WHEN key = :mutex THEN 1 END FROM unnest(:keys) AS asked (key)
 ORDER BY key ON CONFLICT (key) DO NOTHING
 """).bindparams(bindparam("keys", type_=ARRAY(Text)), bindparam("mutex", type_=Text))
-# Every lock and, when nothing stops the run, its admission; migrations 0002, 0014 and 0021 hold the text.
+# Every lock and, when nothing stops the run, its admission; migrations 0002, 0014, 0015 and 0021 hold the text.
 TAKE = text("SELECT * FROM admission_take(:asked)")
 BLOCKER = text(f"""
 SELECT id FROM runs WHERE :key IN (mutex, scope, 'project:' || project) AND state IN ({OCCUPYING_SQL})
@@ -63,8 +63,8 @@ ORDER BY a.place
 )
 DEFER = text("""
 UPDATE runs SET state = 'deferred', epoch = epoch + 1, cause = :cause, mutex = coalesce(:mutex, mutex),
-       project = coalesce(:project, project), not_before = :until, blocked_by = :blocked_by,
-       waits_window = :window, waits_room_at = :room_at,
+       mutex_within = coalesce(:within, mutex_within), project = coalesce(:project, project), not_before = :until,
+       blocked_by = :blocked_by, waits_window = :window, waits_room_at = :room_at,
        state_since = clock_timestamp(), looked_at = NULL, admission = coalesce(:facts, admission)
 WHERE id = :id AND epoch = :epoch AND state IN ('queued', 'deferred')
 """).bindparams(
@@ -73,6 +73,7 @@ WHERE id = :id AND epoch = :epoch AND state IN ('queued', 'deferred')
     bindparam("window", type_=BigInteger),
     bindparam("room_at", type_=BigInteger),
     bindparam("mutex", type_=Text),
+    bindparam("within", type_=ARRAY(Text)),
     bindparam("project", type_=Text),
     bindparam("facts", type_=JSONB),
 )

@@ -37,6 +37,7 @@ UPDATE runs SET epoch = epoch + 1, started_at = coalesce(started_at, clock_times
        deadline_at = clock_timestamp() + make_interval(secs => :timeout)
 FROM given WHERE runs.id = given.run_id
 """)
+IS_PREPARING = text("SELECT 1 FROM runs WHERE id = :run AND attempt = :attempt AND state = 'preparing'")
 KEEP_REPORT = text("""
 UPDATE run_attempts SET reported = :report, report_verified = :verified
 WHERE run_id = :run AND attempt = :attempt AND report_verified IS DISTINCT FROM true
@@ -107,6 +108,13 @@ class PostgresTickets:
         asked = {"run": run_id, "attempt": attempt, "container": container, "timeout": self._timeout}
         with self._database.transaction() as connection:
             return connection.execute(GIVE_GO, asked).rowcount == 1
+
+    def is_preparing(self, run_id: int, attempt: int) -> bool:
+        with self._database.transaction() as connection:
+            return (
+                connection.execute(IS_PREPARING, {"run": run_id, "attempt": attempt}).one_or_none()
+                is not None
+            )
 
     def keep_report(self, run_id: int, attempt: int, report: dict[str, Any], *, verified: bool) -> None:
         asked = {"run": run_id, "attempt": attempt, "report": report, "verified": verified}

@@ -50,10 +50,14 @@ WHERE coalesce(s.occupied, 0) <> coalesce(held.runs, 0) ORDER BY 1""",  # noqa: 
     ),
     Invariant(
         "folders",
-        "no folder has two runs at a time",
+        "no folder has two runs at a time, nor has one that lies in it",
         f"""
-SELECT mutex || ': ' || string_agg(public_id, ', ' ORDER BY id) FROM runs
-WHERE mutex IS NOT NULL AND state IN ({OCCUPYING_SQL}) GROUP BY mutex HAVING count(*) > 1 ORDER BY 1""",  # noqa: S608 - fixed words
+WITH busy AS (SELECT mutex, mutex_within, public_id, id FROM runs
+              WHERE mutex IS NOT NULL AND state IN ({OCCUPYING_SQL}))
+SELECT mutex || ': ' || string_agg(public_id, ', ' ORDER BY id) FROM busy GROUP BY mutex HAVING count(*) > 1
+UNION ALL
+SELECT o.mutex || ': ' || o.public_id || ', ' || i.public_id FROM busy o JOIN busy i ON o.mutex = ANY(i.mutex_within)
+ORDER BY 1""",  # noqa: S608 - fixed words
     ),
     Invariant(
         "slots",

@@ -14,7 +14,7 @@ FROM schedule_slots s JOIN runs r ON r.id = s.run_id
 LEFT JOIN LATERAL (SELECT min(admitted_at) AS admitted_at FROM run_attempts WHERE run_id = r.id) a ON true
 LEFT JOIN LATERAL (
   SELECT o.public_id, o.ended_at FROM runs o
-  WHERE o.mutex = r.mutex AND o.id <> r.id AND o.attempt > 0
+  WHERE (o.mutex = r.mutex OR o.mutex = ANY(r.mutex_within)) AND o.id <> r.id AND o.attempt > 0
     AND o.ended_at > s.planned_at AND o.ended_at <= coalesce(a.admitted_at, clock_timestamp())
   ORDER BY o.ended_at DESC LIMIT 1) b ON true
 LEFT JOIN LATERAL (

@@ -174,6 +174,14 @@ class Run(Base):
         ForeignKey("scopes.key"),
         comment="The folder by device and inode, set at admission: one run at a time",
     )
+    mutex_within: Mapped[list[str]] = mapped_column(
+        ARRAY(Text),
+        server_default=text("'{}'"),
+        comment="The same of the directories that the folder lies in: no run works in one of them meanwhile",
+    )
+    folder_owner: Mapped[int | None] = mapped_column(
+        BigInteger, comment="The folder's user at admission; a folder that was given away is another one"
+    )
     pinned_host: Mapped[str | None] = mapped_column(comment="The only host that may run it (folders)")
     trigger_type: Mapped[str] = mapped_column(
         comment="cli, api, cron, label, comment, pull_request, issue, chain"
@@ -262,7 +270,9 @@ class Run(Base):
         comment="When its box is stopped; counted from its go"
     )
     stop_requested_at: Mapped[datetime | None] = mapped_column(comment="When somebody asked it to stop")
-    stop_reason: Mapped[str | None] = mapped_column(comment="operator-cancel, deadline or shutdown")
+    stop_reason: Mapped[str | None] = mapped_column(
+        comment="operator-cancel, deadline, shutdown or workspace-gone"
+    )
 
     exit_code: Mapped[int | None] = mapped_column(comment="The engine's, of the last attempt")
     turns: Mapped[int | None] = mapped_column(

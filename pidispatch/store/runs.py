@@ -5,7 +5,7 @@ from typing import Any
 
 from sqlalchemy import Boolean, Connection, Text, TextClause, bindparam, text
 
-from pidispatch.domain.run import AttemptFacts, Claim, Job, Occupant, State
+from pidispatch.domain.run import AttemptFacts, Claim, Job, Occupant, State, Workspace
 from pidispatch.domain.session import FRESH, Staged
 from pidispatch.errors import StaleEpoch
 from pidispatch.store.database import Database
@@ -17,7 +17,7 @@ FROM run_payloads p
 WHERE p.run_id = r.id AND r.id = :id AND r.epoch = :epoch AND r.state = 'admitted'
 RETURNING r.epoch, p.folder, p.task, p.task_bytes, p.event, r.target, r.flow, r.trigger_type, r.provider, r.model, r.image,
           r.max_turns, r.max_tokens, r.command, r.cost_cap_micros, r.allowed_models, r.excluded_tools, p.skills_dir,
-          r.chain_depth, r.continues
+          r.chain_depth, r.continues, CASE WHEN r.kind = 'local' THEN r.mutex END, r.folder_owner
 """)
 BOXED = text("""
 WITH moved AS (
@@ -63,6 +63,12 @@ FROM runs r LEFT JOIN run_attempts a ON a.run_id = r.id AND a.attempt = r.attemp
 LEFT JOIN workers w ON w.id = r.worker
 WHERE r.state IN ({OCCUPYING_SQL})
 """  # noqa: S608
+WORKSPACE = """
+SELECT r.id, r.public_id, p.folder, r.mutex, r.folder_owner FROM runs r JOIN run_payloads p ON p.run_id = r.id
+WHERE r.kind = 'local' AND r.mutex IS NOT NULL AND p.folder IS NOT NULL
+"""
+WORKSPACES = text(f"{WORKSPACE} AND r.host = :host AND r.state = 'running' AND r.stop_reason IS NULL")
+WORKSPACE_OF = text(f"{WORKSPACE} AND r.id = :id")
 FACTS = text("""
 SELECT r.epoch, r.state, r.attempt, r.public_id, r.stop_reason, a.container_id, a.container_name,
        a.go_at IS NOT NULL AS got_go, coalesce(a.report_verified, false) AS report_verified,
@@ -144,6 +150,15 @@ class PostgresRuns:
         with self._database.transaction() as connection:
             row = connection.execute(text(f"{OCCUPANTS} AND r.id = :id"), {"id": run_id}).one_or_none()
         return None if row is None else _occupant(row)
+
+    def workspaces(self, host: str) -> Sequence[Workspace]:
+        with self._database.transaction() as connection:
+            return [Workspace(*row) for row in connection.execute(WORKSPACES, {"host": host})]
+
+    def workspace(self, run_id: int) -> Workspace | None:
+        with self._database.transaction() as connection:
+            row = connection.execute(WORKSPACE_OF, {"id": run_id}).one_or_none()
+        return None if row is None else Workspace(*row)
 
     def facts(self, run_id: int) -> AttemptFacts:
         with self._database.transaction() as connection:

@@ -8,7 +8,7 @@ ONLY_HELD = """v.state = 'held' AND v.held > 0 AND (w.unit <> 'runs' OR NOT EXIS
 # A run deferred for its scope may start as soon as the scope has room; one deferred for a time, when that has come; one that
 # waits for what others hold of a window, as soon as they gave enough of it back, or hold nothing more.
 # Scopes are looked up run by run: joined, all scopes would be read for a handful of waiters. Which folders are taken is
-# asked once: they are as many as the runs at work.
+# asked once: they are as many as the runs at work. A folder is taken with all that it lies in and all that lies in it.
 STARTABLE = f"""
 FROM runs r
 JOIN LATERAL (SELECT last_started_at, paused_at, occupied, "limit" FROM scopes WHERE key = r.scope OFFSET 0) s ON true
@@ -20,7 +20,10 @@ WHERE (r.pinned_host IS NULL OR r.pinned_host = :host)
                        WHERE v.window_id = r.waits_window AND {ONLY_HELD}))))
   AND s.paused_at IS NULL AND (s."limit" IS NULL OR s.occupied < s."limit")
   AND (r.mutex IS NULL OR r.mutex NOT IN (
-        SELECT o.mutex FROM runs o WHERE o.state IN ({OCCUPYING_SQL}) AND o.mutex IS NOT NULL))
+        SELECT unnest(o.mutex || o.mutex_within) FROM runs o
+        WHERE o.state IN ({OCCUPYING_SQL}) AND o.mutex IS NOT NULL))
+  AND NOT r.mutex_within && ARRAY(
+        SELECT o.mutex FROM runs o WHERE o.state IN ({OCCUPYING_SQL}) AND o.mutex IS NOT NULL)
   AND CASE WHEN r.project IS NULL THEN true
            ELSE coalesce((SELECT j.paused_at IS NULL AND (j."limit" IS NULL OR j.occupied < j."limit")
                           FROM scopes j WHERE j.key = 'project:' || r.project), true) END

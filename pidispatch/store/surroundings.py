@@ -10,7 +10,8 @@ AROUND = text(f"""
 SELECT clock_timestamp() AS now, g.paused_at AS everything_paused_at,
        array_remove(ARRAY[CASE WHEN s.paused_at IS NOT NULL THEN s.key END,
                           CASE WHEN j.paused_at IS NOT NULL THEN j.key END], NULL) AS scopes_paused,
-       (SELECT o.public_id FROM runs o WHERE o.mutex = r.mutex AND o.state IN ({OCCUPYING_SQL}) LIMIT 1) AS busy_with,
+       (SELECT o.public_id FROM runs o WHERE o.state IN ({OCCUPYING_SQL})
+          AND (o.mutex = r.mutex OR o.mutex = ANY(r.mutex_within) OR r.mutex = ANY(o.mutex_within)) LIMIT 1) AS busy_with,
        array_remove(ARRAY[CASE WHEN s.occupied >= s."limit" THEN s.key END,
                           CASE WHEN j.occupied >= j."limit" THEN j.key END], NULL) AS full_scopes,
        r.pinned_host AS host,

@@ -57,7 +57,7 @@ class Orphans:
         live = {(run.run_id, run.attempt) for run in rows}
         boxed: set[tuple[int, int]] = set()
         for box in seen.boxes:
-            key = _identity(box)
+            key = attempt_of(box)
             if key is None or key in live:
                 continue
             if self._holds_a_slot(*key):
@@ -88,7 +88,7 @@ class Orphans:
         return run is not None and attempt in {None, run.attempt}
 
 
-def _identity(box: BoxState) -> tuple[int, int] | None:
+def attempt_of(box: BoxState) -> tuple[int, int] | None:
     """The run and attempt a job's box names; None for other boxes of ours, which are not judged here."""
     if box.labels.get(LABEL_ROLE) != ROLE_JOB:
         return None

@@ -26,7 +26,7 @@ from pidispatch.execute.hands import Hands
 from pidispatch.execute.tenure import Tenure
 from pidispatch.ports import Bell, Boxes, BoxState, BoxWatch, Hosts, Occupants, Runs
 from pidispatch.upkeep.losses import LostLookers
-from pidispatch.upkeep.orphans import Orphans
+from pidispatch.upkeep.orphans import Orphans, attempt_of
 from pidispatch.upkeep.pool import DaemonPool
 
 log = structlog.get_logger(__name__)
@@ -121,10 +121,13 @@ class Reconciler:
         seen = self._orphans.see(boxes)
         rows = self._occupants.occupants(self._host)
         by_id = {box.container_id: box for box in boxes}
+        by_attempt = {attempt_of(box): box.container_id for box in boxes}
         for run in rows:
             listed = by_id.get(run.container_id or "")
             there = listed is not None and self._tenure.vouches_for(run)
-            self._settle(run, listed if listed is not None and there else self._finder.find(run), now)
+            unnamed = by_attempt.get((run.run_id, run.attempt)) if run.container_id is None else None
+            found = listed if listed is not None and there else self._finder.find(run)
+            self._settle(run, found, now, unnamed=unnamed)
         self._orphans.remove(seen, rows)
         self._forget(rows)
         self._lost_lookers.count()
@@ -145,7 +148,10 @@ class Reconciler:
             self._hosts.tidy()
             self._sweep()
 
-    def _settle(self, run: Occupant, found: BoxState | Absence, now: datetime) -> None:
+    def _settle(
+        self, run: Occupant, found: BoxState | Absence, now: datetime, *, unnamed: str | None
+    ) -> None:
+        """`unnamed` is a container of the attempt that no row names yet: its preparer has it, or left it behind."""
         self._tell_unconfirmed(run, now)
         if found is Absence.UNKNOWN:  # it keeps slot and money until its own engine speaks, or it is given up
             self._alarm("box_elsewhere", run, now, engine=run.engine_id, place=run.place)
@@ -160,11 +166,17 @@ class Reconciler:
             case Action.FINISH | Action.LOST:
                 self._ring_finish(run, now)
             case Action.NEVER_STARTED:
-                self._do(run, lambda: self._finisher.take_back(run, departure))
+                self._do(run, lambda: self._take_back(run, unnamed, departure))
             case Action.STOP:
                 self._do(run, lambda: self._stop(run))
             case _:
                 assert_never(action)
+
+    def _take_back(self, run: Occupant, unnamed: str | None, departure: Departure) -> None:
+        """A box that waits for its go is removed before the run may have another one."""
+        if unnamed is not None:
+            self._boxes.remove(unnamed)
+        self._finisher.take_back(run, departure)
 
     def _ring_finish(self, run: Occupant, now: datetime) -> None:
         """Ring once, and again when it went unheard; without Redis, do it here: a bell is never the only way."""

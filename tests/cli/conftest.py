@@ -41,8 +41,8 @@ class FakeGitBox:
         self.fault = None
         self.asked = []
 
-    def state(self, folder, *, uid, gid, image):
-        self.asked.append((folder, uid, gid, image))
+    def state(self, folder, *, image):
+        self.asked.append((folder.path, folder.uid, folder.gid, image))
         if self.fault is not None:
             raise self.fault
         return self.answer
@@ -92,7 +92,7 @@ def pidispatch(command, bare, database_url, redis_url):
 @pytest.fixture
 def gitbox(monkeypatch):
     box = FakeGitBox()
-    monkeypatch.setattr(submit, "git_box", lambda engine, installation: box)
+    monkeypatch.setattr(submit, "git_box", lambda *_: box)
     return box
 
 

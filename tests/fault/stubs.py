@@ -19,7 +19,7 @@ class WatchedBoxes(StubBoxes):
 
     def __init__(self, root: Path, url: str) -> None:
         tickets = PostgresTickets(Database(url, pool_size=2), timeout=600)
-        super().__init__(root, tickets.give_go, seconds=SECONDS)
+        super().__init__(root, tickets.give_go, tickets.is_preparing, seconds=SECONDS)
         self._hold = root / "hold"
 
     def start(self, container_id: str) -> None:
@@ -38,7 +38,7 @@ class WatchedBoxes(StubBoxes):
 class NoHelpers:
     """Where boxes are stubs, git is asked in none."""
 
-    def __init__(self, engine: object, *, installation: str) -> None:
+    def __init__(self, engine: object, *, installation: str, mounts: object) -> None:
         pass
 
     def sweep(self) -> int:

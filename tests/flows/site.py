@@ -39,7 +39,9 @@ from pidispatch.upkeep.breakers import BreakerKeeper
 from pidispatch.upkeep.losses import LostLookers
 from pidispatch.upkeep.orphans import Orphans
 from pidispatch.upkeep.reconciler import Reconciler
+from pidispatch.upkeep.workspaces import WorkspaceWatch
 from tests.fakes.boxes import FakeBoxes
+from tests.fakes.mounts import FakeMounts
 from tests.fakes.notes import FakeNotes
 from tests.store.builders import HOST, IDENTITY, WORKER
 from tests.support.breaking import some_breakers
@@ -158,12 +160,12 @@ class FakeGitBox:
     error: Exception | None = None
     asked: int = 0
 
-    def state(self, folder, *, uid, gid, image):
+    def state(self, folder, *, image):
         if self.error is not None:
             raise self.error
         return self.left
 
-    def skills(self, folder, *, commit, flows, uid, gid, image):
+    def skills(self, folder, *, commit, flows, image):
         self.asked += 1
         if self.error is not None:
             raise self.error
@@ -227,6 +229,12 @@ class Site:
         self.runs, self.endings = PostgresRuns(database), PostgresEndings(database)
         self.tickets, self.ledger = PostgresTickets(database, timeout=60), PostgresCallLedger(database)
         self.refused_folders: dict[bytes, str] = {}
+        self.changed_folders: dict[bytes, str | OSError] = {}
+        self.folders: dict[bytes, LocalFolder] = {}
+        self.mounts = FakeMounts()
+        self.workspace_watch = WorkspaceWatch(
+            host=HOST, workspaces=self.runs, occupants=self.runs, folder_change=self.folder_change
+        )
         self.skills = FakeSkills()
         self.full: str | None = None  # which file system lacks room, in words
         self.policy: Policy | Refused = Policy(
@@ -276,6 +284,7 @@ class Site:
             runs=self.runs,
             endings=self.endings,
             boxes=self.boxes,
+            mounts=self.mounts,
             doors=self.doors,
             files=self.files,
             open_folder=self.open_folder,
@@ -291,6 +300,8 @@ class Site:
             host=HOST,
             runs=self.runs,
             occupants=self.runs,
+            workspaces=self.runs,
+            folder_change=self.folder_change,
             endings=self.endings,
             reports=self.tickets,
             boxes=self.boxes,
@@ -367,8 +378,16 @@ class Site:
     def open_folder(self, path):
         if path in self.refused_folders:
             raise FolderRefused(self.refused_folders[path], "refused by the test")
+        if path in self.folders:
+            return self.folders[path]
         inode = zlib.crc32(path)  # any stable number will do
         return LocalFolder(path.decode(), 1, inode, 1000, 1000, path.decode().rsplit("/", 1)[-1])
+
+    def folder_change(self, workspace):
+        change = self.changed_folders.get(workspace.folder)
+        if isinstance(change, OSError):
+            raise change
+        return change
 
     def started(self):
         """Admit the next run and start it; returns its claim and its container."""

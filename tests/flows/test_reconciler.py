@@ -133,6 +133,41 @@ def test_a_preparer_that_fell_silent_loses_its_run_and_nothing_is_charged(site):
     assert_ledger_is_exact(site.database)
 
 
+def test_a_box_that_no_row_names_is_removed_before_its_run_may_start_again(site):
+    run_id = a_run(site.database)
+    claim = site.gate.admit()
+    job = site.runs.preparing(claim)
+    left = site.boxes.create(a_box(run_id, claim.attempt))
+    site.boxes.start(left)
+    states = []
+    remove = site.boxes.remove
+    site.boxes.remove = lambda box: (states.append(value(site.database, STATE, id=run_id)), remove(box))
+    silence_worker(site)
+
+    site.look()
+
+    assert states == ["preparing"]
+    assert site.boxes.inspect(left) is None
+    assert value(site.database, STATE, id=run_id) == "deferred"
+    assert not site.tickets.give_go(run_id, job.claim.attempt, left)
+
+
+def test_a_preparer_that_was_taken_over_removes_its_own_box(site):
+    run_id = a_run(site.database)
+    claim = site.gate.admit()
+    start = site.boxes.start
+
+    def taken_over(box):
+        start(box)
+        site.runs.finishing(site.runs.facts(run_id).claim)
+
+    site.boxes.start = taken_over
+
+    site.launcher.start(claim)
+
+    assert site.boxes.ours(INSTALLATION) == []
+
+
 def test_a_box_that_never_asked_for_its_go_is_taken_back(site):
     run_id = a_run(site.database)
     site.started()

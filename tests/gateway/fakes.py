@@ -49,6 +49,7 @@ class FakeRun:
     container: str
     live: bool = True
     go_given: bool = False
+    preparing: bool = False  # not recorded yet: it cannot have its go
     caps: FakeCaps = field(default_factory=FakeCaps)
     stopped: bool = False
     refused: list[str] = field(default_factory=list)
@@ -72,11 +73,16 @@ class FakeTickets:
         run = self.runs.get(run_id)
         return run.ticket if run is not None and run.live else None
 
+    def is_preparing(self, run_id: int, attempt: int) -> bool:
+        self.switch.check()
+        run = self.runs.get(run_id)
+        return run is not None and run.live and run.preparing and run.ticket.attempt == attempt
+
     def give_go(self, run_id: int, attempt: int, container: str) -> bool:
         self.switch.check()
         with self.switch.lock:
             run = self.runs.get(run_id)
-            if run is None or not run.live or run.go_given or run.ticket.attempt != attempt:
+            if run is None or not run.live or run.preparing or run.go_given or run.ticket.attempt != attempt:
                 return False
             if len(container) < 12 or not run.container.startswith(container):
                 return False

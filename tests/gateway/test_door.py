@@ -98,6 +98,45 @@ def test_while_the_database_is_away_the_go_says_to_ask_again(make_house):
     assert ask_go(client)[0] == 503
 
 
+def test_a_box_that_is_not_recorded_yet_waits_for_its_go(make_house):
+    house = make_house()
+    client = house.client()
+    run = house.tickets.runs[7]
+    run.preparing, looks = True, []
+    is_preparing = house.tickets.is_preparing
+
+    def recorded_at_the_third_look(run_id, attempt):
+        looks.append(run.preparing)
+        run.preparing = len(looks) < 3
+        return is_preparing(run_id, attempt)
+
+    house.tickets.is_preparing = recorded_at_the_third_look
+
+    status, answer = ask_go(client)
+
+    assert (status, answer["go"]) == (200, True)
+    assert looks == [True, True, True]
+
+
+def test_a_box_whose_start_was_given_up_meanwhile_gets_no_go(make_house):
+    house = make_house()
+    client = house.client()
+    run = house.tickets.runs[7]
+    run.preparing, looks = True, []
+
+    def given_up(run_id, attempt):
+        looks.append(run_id)
+        run.live = len(looks) < 3
+        return run.live
+
+    house.tickets.is_preparing = given_up
+
+    status, answer = ask_go(client)
+
+    assert (status, answer) == (403, {"go": False, "reason": "refused"})
+    assert not run.go_given
+
+
 def test_a_signed_report_is_kept_as_verified(make_house):
     house = make_house()
     client = house.client()

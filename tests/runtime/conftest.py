@@ -4,6 +4,7 @@ import pytest
 
 from pidispatch.runtime.docker import DockerBoxes
 from pidispatch.runtime.engine import Engine
+from pidispatch.runtime.mounts import DockerMounts
 from tests.support.boxes import an_installation, image_or_skip
 
 
@@ -22,6 +23,11 @@ def job_image(engine):
 @pytest.fixture
 def boxes(engine, job_image):
     return DockerBoxes(engine)
+
+
+@pytest.fixture
+def mounts(engine, tmp_path_factory):
+    return DockerMounts(engine, tmp_path_factory.mktemp("run"))
 
 
 @pytest.fixture

@@ -7,13 +7,14 @@ import os
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
 from pidispatch.domain.sandbox import LABEL_ATTEMPT, LABEL_RUN
-from pidispatch.errors import NameTaken
+from pidispatch.errors import NameTaken, PidispatchError
 from pidispatch.ports import BoxState
 
 SCRIPT = """
@@ -27,12 +28,19 @@ class StubBoxes:
     """`ports.Boxes` and `ports.BoxWatch` in a directory that all workers share.
 
     A box is the file `boxes/<id>`; `logs/<id>` is its own log, under a lock that lives exactly as long as its process.
-    `give_go` is asked when the box starts, as the runner in a real box would.
+    `give_go` is asked once the box has started, for as long as it could be given, as a real box waits at its door.
     """
 
-    def __init__(self, root: Path, give_go: Callable[[int, int, str], bool], *, seconds: float) -> None:
+    def __init__(
+        self,
+        root: Path,
+        give_go: Callable[[int, int, str], bool],
+        is_preparing: Callable[[int, int], bool],
+        *,
+        seconds: float,
+    ) -> None:
         self._boxes, self._logs, self._never = root / "boxes", root / "logs", root / "never"
-        self._give_go = give_go
+        self._give_go, self._is_preparing = give_go, is_preparing
         self._seconds = seconds
         self._children: list[subprocess.Popen] = []
         self._boxes.mkdir(exist_ok=True)
@@ -54,15 +62,33 @@ class StubBoxes:
 
     def start(self, container_id):
         labels = json.loads((self._boxes / container_id).read_text())["labels"]
-        log = self._logs / container_id
-        with log.open("a") as held:
-            fcntl.flock(held, fcntl.LOCK_EX)
-            if not self._give_go(int(labels[LABEL_RUN]), int(labels[LABEL_ATTEMPT]), container_id[:12]):
+        held = (self._logs / container_id).open("a")
+        fcntl.flock(held, fcntl.LOCK_EX)
+        run, attempt = int(labels[LABEL_RUN]), int(labels[LABEL_ATTEMPT])
+        threading.Thread(
+            target=self._run, args=(container_id, run, attempt, held, self._seconds), daemon=True
+        ).start()
+
+    def _run(self, container_id, run, attempt, held, seconds):
+        with held:
+            if not self._may_go(run, attempt, container_id[:12]):
                 held.write("nogo\n")
                 return
-            command = ["bash", "-c", SCRIPT, container_id, str(log), str(self._seconds), str(self._never)]
+            command = ["bash", "-c", SCRIPT, container_id, held.name, str(seconds), str(self._never)]
             child = subprocess.Popen(command, pass_fds=[held.fileno()], start_new_session=True)
         self._children = [other for other in [*self._children, child] if other.poll() is None]
+
+    def _may_go(self, run, attempt, container):
+        preparing = True
+        try:
+            while not self._give_go(run, attempt, container):
+                if not preparing:
+                    return False
+                time.sleep(0.005)
+                preparing = self._is_preparing(run, attempt)
+        except PidispatchError:
+            return False
+        return True
 
     def wait(self, container_id):
         """Until the box has ended."""

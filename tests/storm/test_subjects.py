@@ -39,7 +39,7 @@ JITTER = 0.005  # seconds: planning one instant takes some of these, so that eve
 class CleanFolders:
     """`ports.GitBox`: every folder is a clean repository."""
 
-    def state(self, folder, *, uid, gid, image):
+    def state(self, folder, *, image):
         return FolderState(is_root=True, head="a" * 40, dirty=False, problem=None)
 
 

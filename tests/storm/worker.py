@@ -38,6 +38,7 @@ from pidispatch.upkeep.breakers import BreakerKeeper
 from pidispatch.upkeep.losses import LostLookers
 from pidispatch.upkeep.orphans import Orphans
 from pidispatch.upkeep.reconciler import Reconciler
+from tests.fakes.mounts import FakeMounts
 from tests.fakes.notes import FakeNotes
 from tests.flows.site import (
     IMAGE,
@@ -109,7 +110,9 @@ class StormWorker:
             worker=worker, pid=os.getpid(), version="0", capacity=weather.capacity, identity=IDENTITY
         )
         self.tickets, self.calls = PostgresTickets(database, timeout=600), PostgresCallLedger(database)
-        self.boxes = StubBoxes(Path(weather.root), self._go, seconds=weather.seconds)
+        self.boxes = StubBoxes(
+            Path(weather.root), self._go, self.tickets.is_preparing, seconds=weather.seconds
+        )
         self.runs, self.endings = PostgresRuns(database), PostgresEndings(database)
         doors, files, self.bell = StubDoors(), FakeFiles(), FakeBell()
         doors.tickets = self.tickets
@@ -143,6 +146,7 @@ class StormWorker:
             runs=self.runs,
             endings=self.endings,
             boxes=self.boxes,
+            mounts=FakeMounts(),
             doors=doors,
             files=files,
             open_folder=open_folder,
@@ -157,6 +161,8 @@ class StormWorker:
             host=HOST,
             runs=self.runs,
             occupants=self.runs,
+            workspaces=self.runs,
+            folder_change=lambda _: None,
             endings=self.endings,
             reports=self.tickets,
             boxes=self.boxes,
