@@ -31,8 +31,7 @@ MOST_IDLE = 2
 JUDGE_SECONDS = 600.0  # by the clock; of work a process bounds itself
 _PIECE = 1024 * 1024
 _COMMAND = (sys.executable, "-P", "-c", "from pidispatch.gateway.judging import serve; serve()")
-# Neither keys nor settings: what it reads was written by an agent.
-# The same package as here, wherever it was found.
+# Neither keys nor settings: what it reads was written by an agent. The package is the same as here, wherever it is.
 _ENVIRONMENT = {"PYTHONPATH": str(Path(pidispatch.__file__).parents[1]), "LANG": "C.UTF-8"}
 
 log = structlog.get_logger(__name__)
