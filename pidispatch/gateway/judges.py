@@ -28,12 +28,11 @@ SMALL = 64 * 1024  # bytes
 MOST_MARKS = 8_192  # of what parts a JSON text: so many take a millisecond or two
 MOST_PROCESSES = 16
 MOST_IDLE = 2
-JUDGE_SECONDS = 60.0
+JUDGE_SECONDS = 600.0  # by the clock; of work a process bounds itself
 _PIECE = 1024 * 1024
 _COMMAND = (sys.executable, "-P", "-c", "from pidispatch.gateway.judging import serve; serve()")
-# Neither keys nor settings: what it reads was written by an agent.
-_PASSED_ON = ("LD_LIBRARY_PATH", "LANG", "LC_ALL")
-_PACKAGE = str(Path(pidispatch.__file__).parents[1])  # the same one as here, wherever it was found
+# Neither keys nor settings: what it reads was written by an agent. The package is the same as here, wherever it is.
+_ENVIRONMENT = {"PYTHONPATH": str(Path(pidispatch.__file__).parents[1]), "LANG": "C.UTF-8"}
 
 log = structlog.get_logger(__name__)
 
@@ -148,10 +147,8 @@ class _Process:
     """One process, which answers one question after the other."""
 
     def __init__(self) -> None:
-        passed_on = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
-        environment = {**passed_on, "PYTHONPATH": _PACKAGE}
         self._child = subprocess.Popen(
-            _COMMAND, bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, cwd="/"
+            _COMMAND, bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=_ENVIRONMENT, cwd="/"
         )
         if self._child.stdin is None or self._child.stdout is None:
             raise OSError("a process without its pipes")

@@ -21,7 +21,7 @@ from pidispatch.ports import ProviderFacts
 from tests.gateway.parts import UnixClient, chat, raw_client, read_until
 
 NIGHTLY = os.environ.get("PIDISPATCH_NIGHTLY") == "1"
-SIZE = MOST_BODY - 300 if NIGHTLY else 4 * 1024 * 1024
+SIZE = MOST_BODY - 300 if NIGHTLY else 2 * 1024 * 1024
 FACTS = ProviderFacts(
     name="openai", api="openai-responses", known_to_pi=True, credential=True, lacks=None, key_source=None
 )
@@ -107,7 +107,7 @@ def test_what_was_learned_of_a_run_is_known_elsewhere_too(judges):
 def test_while_one_run_is_judged_another_is_too(judges):
     """The victim's body is judged to its end while the hostile one's has not come to its own."""
     done: list[str] = []
-    hard = b'{"model":"c","input":[' + b'"a' * (8 * 1024 * 1024)
+    hard = b'{"model":"c","input":[' + b'"a' * (3 * 1024 * 1024)
 
     def hostile():
         with pytest.raises(NotARequest):
@@ -121,7 +121,7 @@ def test_while_one_run_is_judged_another_is_too(judges):
     for _ in range(3):
         judges.judge(question(2), b'{"model":"c","input":"' + b"x" * (2 * SMALL) + b'"}')
     done.append("victim")
-    thread.join(60)
+    thread.join()
 
     assert done == ["victim", "hostile"]
 
