@@ -2,13 +2,13 @@
 
 from sqlalchemy import text
 
-from pidispatch.domain.health import (
+from pidispatch.domain.health import RowFacts
+from pidispatch.domain.healthrows import (
     Elsewhere,
     HostFacts,
     OpenCall,
     Overdue,
     Passing,
-    RowFacts,
     Stopping,
     Unattended,
 )

@@ -5,20 +5,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from pidispatch.domain.disks import GIB, FileSystem
-from pidispatch.domain.health import (
-    Facts,
-    HostFacts,
-    OpenCall,
-    Overdue,
-    Passing,
-    RedisFacts,
-    RowFacts,
-    Stopping,
-    Unattended,
-    Word,
-    judge,
-    unanswered,
-)
+from pidispatch.domain.health import Facts, RedisFacts, RowFacts, Word, judge, unanswered
+from pidispatch.domain.healthrows import HostFacts, OpenCall, Overdue, Passing, Stopping, Unattended
 from pidispatch.domain.run import State
 
 NOW = datetime(2026, 11, 29, 12, tzinfo=UTC)

@@ -4,7 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pidispatch.domain.health import STATE_LIMITS, Facts, Passing, RowFacts, Word, judge
+from pidispatch.domain.health import STATE_LIMITS, Facts, RowFacts, Word, judge
+from pidispatch.domain.healthrows import Passing
 from pidispatch.domain.run import OCCUPYING, State
 from pidispatch.store.cancelling import cancel
 from pidispatch.store.health import row_facts
