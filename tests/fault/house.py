@@ -79,6 +79,9 @@ class House:
         self._programs: dict[str, Program] = {}
 
     def start(self) -> None:
+        data = self.root / "data"
+        data.mkdir(exist_ok=True)
+        data.chmod(0o711)  # the servers' user walks through
         self.valkey.start()
         self.postgres.start()
         self.database = Database(self.postgres.url(), pool_size=2, application="fault harness")
