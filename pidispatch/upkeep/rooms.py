@@ -174,10 +174,13 @@ class RoomKeeper:
         fall = found.fall_since(mark.free, mark.names_free, names=names)
         if fall <= NOISE:
             return
-        growths = {writer.box.container_id: self._growth(writer, mark) for writer in self._on(found)}
-        if names:
-            growths = dict.fromkeys(growths)  # nobody counts who made them
+        growths = self._growths(found, mark, names=names)
         blamed = blame(fall, growths)
+        if (blamed is None or not blamed.known) and self._listed != now:
+            self._listed = now
+            self._list(now)  # a box that has just started may be the one
+            growths = self._growths(found, mark, names=names)
+            blamed = blame(fall, growths)
         if blamed is None:
             return
         box = next(writer.box for writer in self._writers if writer.box.container_id == blamed.box)
@@ -191,6 +194,11 @@ class RoomKeeper:
                 fallen=fall,
                 disk=found.in_words(),
             )
+
+    def _growths(self, found: FileSystem, mark: _Mark, *, names: bool) -> dict[str, int | None]:
+        """What each box wrote since; of names nobody counts who made them."""
+        writers = self._on(found)
+        return {writer.box.container_id: None if names else self._growth(writer, mark) for writer in writers}
 
     def _growth(self, writer: _Writer, mark: _Mark) -> int | None:
         """A box that started since the fall began had written nothing before."""

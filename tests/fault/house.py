@@ -84,6 +84,9 @@ class House:
         self._programs: dict[str, Program] = {}
 
     def start(self) -> None:
+        data = self.root / "data"
+        data.mkdir(exist_ok=True)
+        data.chmod(0o711)  # the servers' user walks through
         self.valkey.start()
         self.postgres.start()
         if self.pooler is not None:

@@ -293,3 +293,15 @@ def test_what_went_while_no_run_wrote_there_is_not_put_on_the_next_one(host):
         host.look(LIST)
 
     assert not host.keeper._stopped
+
+
+def test_a_box_that_has_just_started_is_looked_for_before_another_is_stopped(host):
+    host.boxes, host.written[1] = [a_box(1)], 0
+    host.look()
+
+    host.boxes = [*host.boxes, a_box(2)]
+    host.falls("/work", 99.9 * GIB, by=2)
+    host.look()
+
+    assert host.all_stopped()
+    assert host.asked == [(2, "disk-low")]
