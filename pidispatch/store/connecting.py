@@ -38,7 +38,8 @@ KEEPALIVE: Mapping[str, int] = {
 }
 CONNECT_SECONDS = 5
 # Whose process answers is asked of it: a pooler hands out a number of its own at the connect. What a version of Postgres
-# does not know is left out. A commit that may be forgotten (`off`) is no commit of a run; a stricter word stays.
+# does not know is left out. A pooler keeps two words for each of its clients; they are needed when a result is read,
+# which may be after the transaction. A commit that may be forgotten (`off`) is no commit of a run; a stricter word stays.
 ASK = """
 WITH wanted (name, value) AS (
   SELECT name, value FROM unnest(%(names)s::text[], %(values)s::text[]) w (name, value)
@@ -46,7 +47,8 @@ WITH wanted (name, value) AS (
   UNION ALL SELECT 'synchronous_commit', 'on' WHERE current_setting('synchronous_commit') = 'off')
 SELECT current_setting('server_encoding'), pg_is_in_recovery(), current_setting('transaction_read_only') = 'on',
        pg_backend_pid() = %(backend)s, (SELECT array_agg(name) FROM wanted),
-       CASE WHEN pg_backend_pid() = %(backend)s THEN (SELECT count(set_config(name, value, false)) FROM wanted) END
+       (SELECT count(set_config(name, value, false)) FROM wanted
+        WHERE pg_backend_pid() = %(backend)s OR name IN ('DateStyle', 'TimeZone'))
 """
 INFO = "pidispatch_each_transaction"
 
@@ -68,7 +70,13 @@ def prepare(driver: psycopg.Connection, record: Any) -> None:
         "backend": driver.info.backend_pid,
     }
     try:
-        answer = driver.execute(ASK, asked).fetchone()
+        # Put together here, so that one message holds them all: the operator's own time-out must not end the question.
+        cursor = psycopg.ClientCursor(driver).execute(
+            f"BEGIN; SET LOCAL statement_timeout = 0; {ASK}; COMMIT", asked
+        )
+        cursor.nextset()
+        cursor.nextset()
+        answer = cursor.fetchone()
         assert answer is not None  # noqa: S101 - a SELECT without FROM has one row
         encoding, standby, read_only, direct, names, _ = answer
         _refuse(encoding, standby=standby, read_only=read_only)

@@ -39,7 +39,7 @@ def hold_descriptors() -> None:
                 setattr(sys, name, os.fdopen(held, "w", encoding="utf-8", closefd=False))
 
 
-def _run() -> object:
+def _run() -> str | int | None:
     """The exit code."""
     try:
         cli()
@@ -56,7 +56,7 @@ def _run() -> object:
     return 0
 
 
-def _unwritten(code: object) -> object:
+def _unwritten(code: str | int | None) -> str | int | None:
     """Write what is still held back, here and not at the interpreter's end, where a failure would be its own noise."""
     for stream in (sys.stdout, sys.stderr):
         try:

@@ -38,7 +38,7 @@ ARGUMENTS = {
     "triggers next": ("triggers", "next", "x"),
     "triggers rearm": ("triggers", "rearm", "once"),
     "triggers show": ("triggers", "show", "once"),
-    "triggers test": ("triggers", "test", "event.json"),
+    "triggers test": ("triggers", "test", "--event", "event.json"),
     "unset": ("unset", "PI_DAILY_CAP"),
     "up": ("up",),
     "worker": ("worker",),

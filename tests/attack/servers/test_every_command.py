@@ -16,7 +16,7 @@ from pidispatch.store.database import Database
 from tests.attack.servers.states import ARGUMENTS, LEFT_OUT, OF_THE_DATABASE, SAMPLE, STARTERS, every_command
 
 NIGHTLY = os.environ.get("PIDISPATCH_NIGHTLY") == "1"
-ONCE = [{"on": {"type": "issue", "id": "once", "action": ["closed"], "once": True, "repo": "acme/web", "number": 7}, "run": {"kind": "github", "flow": "x", "task": "x"}}]  # fmt: skip
+ONCE = [{"id": "once", "on": {"type": "issue", "action": ["closed"], "once": True, "repo": "acme/web", "number": 7}, "run": {"kind": "github", "flow": "x"}}]  # fmt: skip
 
 
 def test_the_audit_knows_every_command():
@@ -26,7 +26,7 @@ def test_the_audit_knows_every_command():
 @pytest.fixture
 def tried(command, bare, folder, gitbox, redis_url, tmp_path):
     """`tried(url, names)` runs the commands and returns what each said. Nothing but SystemExit leaves `main`."""
-    (tmp_path / "triggers.json").write_text(json.dumps({"version": 1, "triggers": ONCE}))
+    (tmp_path / "triggers.json").write_text(json.dumps({"triggers": ONCE}))
     (tmp_path / "event.json").write_text("{}")
     bare.setenv("PI_TRIGGERS_FILE", str(tmp_path / "triggers.json"))
     bare.setenv("PI_SETTINGS_FILE", str(tmp_path / "settings.json"))
