@@ -41,6 +41,7 @@ def build_gateway(settings: Settings) -> Gateway:
             allowlist_in_force(settings),
             evidence=Evidence(PostgresEgressUses(database), mask=redactor.text),
         ),
+        provider_tools=settings.provider_tools,
         clock=database.now,
     )
 

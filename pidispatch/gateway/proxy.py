@@ -16,12 +16,13 @@ from pidispatch.gateway.costing import dearest_of
 from pidispatch.gateway.denial import denial
 from pidispatch.gateway.departures import Departures
 from pidispatch.gateway.envelope import Envelope, NotARequest, edited, read_envelope, usage_edits
-from pidispatch.gateway.fields import answered, asked, beside
+from pidispatch.gateway.fields import Beside, answered, beside
 from pidispatch.gateway.http1 import Departed, Fields, Head, Wire, problem
 from pidispatch.gateway.metering import Meter
 from pidispatch.gateway.pressure import Pressure
 from pidispatch.gateway.prices import NO_PRICES, Prices
 from pidispatch.gateway.providers import Provider
+from pidispatch.gateway.references import Barred, Reach
 from pidispatch.gateway.refusal import OURS, look
 from pidispatch.gateway.settling import Settler, hold
 from pidispatch.gateway.turn import Turn
@@ -40,7 +41,7 @@ class Call:
     ticket: Ticket
     provider: Provider
     envelope: Envelope
-    head: Head
+    beside: Beside
     body: bytes
     wire: Wire
     meter: Meter
@@ -97,12 +98,14 @@ class Proxy:
         pressure: Pressure,
         redactor: Redactor,
         bounds: Bounds | None = None,
+        reach: Reach | None = None,
         prices: Prices = NO_PRICES,
         upstream: Upstream | None = None,
         hold_seconds: float = HOLD_SECONDS,
     ) -> None:
         self._ledger, self._settler, self._departures = ledger, settler, departures
         self._bounds, self._prices = bounds or Bounds(), prices
+        self._reach = reach or Reach()
         self._pressure, self._redactor = pressure, redactor
         self._upstream = upstream or Upstream()
         self._hold_seconds = hold_seconds
@@ -122,15 +125,21 @@ class Proxy:
         # The name is kept in a row; the body, in which the provider reads it, stays as it is.
         envelope = replace(envelope, model=self._redactor.text(envelope.model))
         meter = Meter(provider.facts.api, len(body))
+        passed = beside(head, provider.facts.api, self._reach.tools)
         bound = self._bounds.of(
-            ticket.run_id, _known(provider, envelope.model), envelope, body, around=beside(head)
+            ticket.run_id, _known(provider, envelope.model), envelope, body, around=passed.meaning
         )
         prices = {model: self._prices.find(provider.facts.name, model) for model in bound.models}
-        call = Call(ticket, provider, envelope, head, body, wire, meter, bound, prices)
+        call = Call(ticket, provider, envelope, passed, body, wire, meter, bound, prices)
         with lines.track(call.line), self._departures.watch(wire.sock, call.line.cut):
             call_id = self._open(call)
-            if call_id is not None:
+            if call_id is None:
+                return
+            barred = self._reach.judge(ticket, bound.found)
+            if barred is None:
                 self._run(call, call_id)
+            else:
+                self._bar(call, call_id, barred)
 
     def _open(self, call: Call) -> int | None:
         """Write the call's row; the refusal is answered here, and nothing was sent upstream."""
@@ -154,6 +163,12 @@ class Proxy:
             limit = bound.output.limit if call.limit is None else call.limit
             call.meter.bound(tokens_in=bound.tokens_in, tokens_out=limit * bound.output.choices)
         return answer.call_id
+
+    def _bar(self, call: Call, call_id: int, barred: Barred) -> None:
+        """The run's caps have nothing against the call, but it leads where the run may not go: it is kept as unsent."""
+        self._settle(call, call_id, CallEnd(barred.status, "error"))
+        log.info("gateway.call_barred", run=call.ticket.public_id, call=call_id, status=barred.status)
+        call.wire.answer(barred.status, barred.body(call.provider.facts.api))
 
     def _run(self, call: Call, call_id: int) -> None:
         end: CallEnd | None = None
@@ -262,12 +277,12 @@ def _relay(call: Call, answer: Answer) -> None:
 
 
 def _url(call: Call) -> str:
-    return f"{call.provider.url}?{call.head.query}" if call.head.query else call.provider.url
+    query = call.beside.query
+    return f"{call.provider.url}?{query}" if query else call.provider.url
 
 
 def _asked(call: Call) -> Fields:
-    kept = asked(call.head.fields)
-    return (*kept, ("accept-encoding", "identity"), *call.provider.credentials())
+    return (*call.beside.fields, ("accept-encoding", "identity"), *call.provider.credentials())
 
 
 def _body(call: Call) -> bytes:
