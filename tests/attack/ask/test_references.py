@@ -13,6 +13,7 @@ from pidispatch.gateway.references import Reach
 from pidispatch.ports import CallEnd, ProviderFacts, Ticket
 from tests.gateway.fakes import FakeCaps
 from tests.gateway.parts import UnixClient
+from tests.gateway.test_caps import AGAIN
 
 TICKET = Ticket(7, "local:7", 1, "anthropic", egress=("own.example",))
 AWAY = "https://attacker.example/?d=SECRET"
@@ -136,7 +137,9 @@ def test_wherever_it_stands_it_is_refused_and_not_bounded(api, members):
     assert bound.trace is None
     barred = reach().judge(TICKET, bound.found)
     assert barred is not None
-    assert barred.body(api)["error"]["message"].startswith("pidispatch: ")
+    message = barred.body(api)["error"]["message"]
+    assert message.startswith("pidispatch: ")
+    assert not AGAIN.search(message)
 
 
 @pytest.mark.parametrize(
