@@ -61,6 +61,7 @@ def build_gateway(settings: Settings) -> Gateway:
         limits=Limits(
             settings.run_connections, settings.all_connections, settings.run_tunnels, settings.all_tunnels
         ),
+        provider_tools=settings.provider_tools,
         clock=database.now,
     )
 

@@ -196,6 +196,16 @@ def model_list(text: str) -> tuple[str, ...]:
     return tuple(models)
 
 
+def tool_list(text: str) -> tuple[str, ...]:
+    """Words between commas, as the gateway's refusals say them."""
+    words = comma_list(text)
+    if len(words) > MODELS_MAX or not all(re.fullmatch(r"[$A-Za-z0-9_.:-]{1,64}", word) for word in words):
+        raise Unwanted(
+            f"up to {MODELS_MAX} words between commas, each of at most 64 letters, digits or $ _ . : -"
+        )
+    return words
+
+
 def path_list(text: str) -> tuple[str, ...]:
     """Entries as they were written, less the space around them; downstream resolves links."""
     return _entries(text, os.pathsep)

@@ -45,6 +45,7 @@ from pidispatch.config.kinds import (
     Room,
     RunDirectory,
     Timeout,
+    Tools,
     WaitInterval,
     Why,
     Word,
@@ -153,6 +154,7 @@ class Settings(BaseSettings):
     egress: OnUnlessZeroOnly = Field(True, alias="PI_EGRESS")
     egress_off_because: Why = Field(None, alias="PIDISPATCH_EGRESS_OFF_BECAUSE")
     egress_file: OptionalFile = Field(None, alias="PIDISPATCH_EGRESS_FILE")
+    provider_tools: Tools = Field((), alias="PIDISPATCH_PROVIDER_TOOLS")
     breaker_failures: NonNegative = Field(3, alias="PIDISPATCH_BREAKER_FAILURES")
     breaker_backoff: Timeout = Field(900, alias="PIDISPATCH_BREAKER_BACKOFF")
     wait_profiles: Profiles = Field((), alias="PI_WAIT_PROFILES")

@@ -1,14 +1,19 @@
 """Bound what one model call may use, before it is made."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from pidispatch.domain.rates import CacheWrites, Price
 from pidispatch.gateway.dialects import DIALECTS, Dialect
 from pidispatch.gateway.envelope import Edit, Envelope, limit_edits
+from pidispatch.gateway.loose import as_dict
+from pidispatch.gateway.members import check_members
 from pidispatch.gateway.prefixes import Prefixes, Trace
+from pidispatch.gateway.reading import Reader
+from pidispatch.gateway.references import MOST_SHOWN, References
 from pidispatch.gateway.scanning import NotARequest, Span, elements, value
-from pidispatch.gateway.weighing import Unbounded, check_tools, weigh
+from pidispatch.gateway.weighing import check_system, weigh
 from pidispatch.gateway.writes import cache_writes
 from pidispatch.ports import CallEnd, CallOpened, ProviderFacts, Worst
 
@@ -23,9 +28,21 @@ MOST_ELEMENTS = 20_000
 MOST_OUTPUT = 2**31
 _MOST_CHOICES = 128
 _MOST_SETTING = 4_096
+_MOST_MODELS = 4
 _LIGHT = frozenset({"stream", "stream_options", "metadata"})
+_BUDGETS = ("thinking_budget", "thinking_token_budget")
+_BUDGETS_INSIDE = (
+    ("thinking", "budget_tokens"),
+    ("reasoning", "max_tokens"),
+    ("chat_template_kwargs", "thinking_budget"),
+    ("chat_template_args", "thinking_budget"),
+)
 
 Find = Callable[[str], Price | None]
+
+
+class Unbounded(Exception):
+    """The named part of a request may use any number of tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +63,8 @@ class Output:
 class Bound:
     """What a call may use at most. `problem` names what in it is not bounded; the numbers then say nothing.
 
-    `models` may answer, each for its own price; the first is the one asked for. `is_sure`: no other one can.
+    `models` may answer, each for its own price; the first is the one asked for. `is_sure`: no other one can. `found` is
+    what the request leads to beyond its own bytes.
     """
 
     tokens_in: int
@@ -56,6 +74,7 @@ class Bound:
     trace: Trace | None = None
     problem: str | None = None
     is_sure: bool = True
+    found: References = field(default_factory=References)
 
     def worst(self, find: Find) -> Worst:
         most, least = self.output.limit, self.output.least
@@ -124,24 +143,28 @@ class Bounds:
         self, run_id: int, facts: ProviderFacts, envelope: Envelope, body: bytes, *, around: str = ""
     ) -> Bound:
         """`around`: what the request says beside its body that may change what its input counts (beta headers)."""
-        dialect = DIALECTS[facts.api]
+        dialect, found = DIALECTS[facts.api], References()
         models: tuple[str, ...] = (envelope.model,)
         is_sure = False
+        # All of it is read, whatever has no bound: what stands behind that may lead anywhere.
+        tokens_in, trace = self._input(run_id, Reader(facts.api, body, found), envelope, around)
         try:
-            models = _models(body, envelope)
+            models = _models(body, envelope, found)
             is_sure = envelope.strange is None  # it could name further ones
             output = _output(dialect, body, envelope, facts)
-            tokens_in, trace = self._input(run_id, facts.api, envelope, body, around)
         except (Unbounded, NotARequest) as problem:
+            found.unbound(str(problem))
+        if found.unbounded is not None:
             usual = facts.max_tokens or USUAL_OUTPUT
             names = dialect.limit_names(facts.name)[:1]
             asked = Output(usual, usual, 1, names, is_limited=False)
+            writes, problem_said = CacheWrites.LONG, found.unbounded
             return Bound(
-                LARGEST_WINDOW, asked, CacheWrites.LONG, models, problem=str(problem), is_sure=is_sure
+                LARGEST_WINDOW, asked, writes, models, problem=problem_said, is_sure=is_sure, found=found
             )
         # Another model counts in its own way.
         kept = trace if len(models) == 1 else None
-        return Bound(tokens_in, output, cache_writes(facts.api, body), models, kept)
+        return Bound(tokens_in, output, cache_writes(facts.api, body), models, kept, found=found)
 
     def known(self, run_id: int) -> Mapping[Trace, int]:
         """What was learned of this run's requests."""
@@ -161,14 +184,17 @@ class Bounds:
         self._prefixes.forget(run_id)
 
     def _input(
-        self, run_id: int, api: str, envelope: Envelope, body: bytes, around: str
+        self, run_id: int, reader: Reader, envelope: Envelope, around: str
     ) -> tuple[int, Trace | None]:
-        dialect = DIALECTS[api]
-        _check_members(dialect, body, envelope)
+        """Tokens at most, and how to remember the request; they say nothing when what was found has no bound."""
+        dialect, body, found = reader.dialect, reader.body, reader.found
         span = envelope.spans.get(dialect.conversation)
-        if span is None or body[span[0] : span[0] + 1] != b"[":
+        if span is None or not reader.is_list(span):
+            if not (reader.is_null(span) or reader.is_text(span)):
+                found.refuse(f"{dialect.conversation} must be a list")
+            _check_around(reader, envelope, envelope.spans)
             return OVERHEAD + _rest(dialect, body, envelope, span), None
-        spans = _elements(dialect, body, span)
+        spans = _elements(reader, span)
         light = _LIGHT | {*dialect.limits, dialect.conversation}
         rest = [around.encode()] + [
             part
@@ -177,13 +203,28 @@ class Bounds:
             for part in (name.encode(), body[start:end])
         ]
         trace, match = self._prefixes.find(run_id, rest, body, spans)
+        # What is the same as in a request that was learned from was read then, and leads nowhere.
+        fresh = {name: at for name, at in envelope.spans.items() if match is None or name in light}
+        _check_around(reader, envelope, fresh)
         added = spans[match.count :] if match else spans
-        tokens = sum(weigh(api, dialect, body, element) for element in added)
+        tokens = sum(weigh(reader, element) for element in added)
         if match is not None:
             return match.tokens + match.marks + tokens + SLACK, trace
         # What may be cut out of one request may be read in the next.
-        truncates = value(body, envelope.spans.get("truncation"), _MOST_SETTING) not in (None, "disabled")
-        return OVERHEAD + _rest(dialect, body, envelope, span) + tokens, None if truncates else trace
+        cut = envelope.spans.get("truncation")
+        is_whole = cut is None or body[cut[0] : cut[1]] in (b"null", b'"disabled"')
+        return OVERHEAD + _rest(dialect, body, envelope, span) + tokens, trace if is_whole else None
+
+
+def _check_around(reader: Reader, envelope: Envelope, spans: Mapping[str, Span]) -> None:
+    """Keep what beside the conversation leads elsewhere."""
+    for name, at in envelope.others:
+        try:
+            reader.unknown(name, name[:MOST_SHOWN], at)
+        except NotARequest as error:
+            reader.found.refuse(f"{name[:MOST_SHOWN]} cannot be read: {error}")
+    check_members(reader, spans)
+    check_system(reader, spans.get("system"))
 
 
 def _output(dialect: Dialect, body: bytes, envelope: Envelope, facts: ProviderFacts) -> Output:
@@ -196,73 +237,70 @@ def _output(dialect: Dialect, body: bytes, envelope: Envelope, facts: ProviderFa
     heard = [name for name in sure if name in asked]
     # Where none is named that the provider surely hears of, the usual one is put in.
     names = tuple(asked) if heard else (*asked, sure[0])
-    limit = max(asked.values(), default=facts.max_tokens or USUAL_OUTPUT)
+    thinking = _thinking(body, envelope)
+    # One that is told to think longer than it may answer may do so.
+    limit = max(thinking, max(asked.values(), default=facts.max_tokens or USUAL_OUTPUT))
     choices = max(_whole(body, envelope, name, _MOST_CHOICES) or 1 for name in ("n", "best_of"))
-    least = min(limit, max(LEAST_OUTPUT, _thinking(body, envelope) + LEAST_OUTPUT))
+    least = min(limit, max(LEAST_OUTPUT, thinking + LEAST_OUTPUT))
     return Output(limit, least, choices, names, bool(heard))
 
 
 def _whole(body: bytes, envelope: Envelope, name: str, most: int) -> int | None:
-    number = value(body, envelope.spans.get(name), _MOST_SETTING)
-    if number is None:
+    return _number(value(body, envelope.spans.get(name), _MOST_SETTING), name, most)
+
+
+def _number(said: Any, name: str, most: int) -> int | None:
+    if said is None:
         return None
-    if not isinstance(number, int) or isinstance(number, bool) or not 0 < number <= most:
+    if not isinstance(said, int) or isinstance(said, bool) or not 0 < said <= most:
         raise Unbounded(f"{name} as it is written")
-    return number
+    return said
 
 
 def _thinking(body: bytes, envelope: Envelope) -> int:
-    """Tokens that the model is told to think for: the output's limit must stay above it."""
-    budget = 0
-    for name, member in (("thinking", "budget_tokens"), ("reasoning", "max_tokens")):
+    """Tokens that the model is told to think for."""
+    budgets = [_whole(body, envelope, name, MOST_OUTPUT) or 0 for name in _BUDGETS]
+    for name, member in _BUDGETS_INSIDE:
         setting = value(body, envelope.spans.get(name), _MOST_SETTING)
-        asked = setting.get(member) if isinstance(setting, dict) else None
-        if isinstance(asked, int):
-            budget = max(budget, asked)
-    return budget
+        said = setting.get(member) if isinstance(setting, dict) else None
+        budgets.append(_number(said or None, f"{name}.{member}", MOST_OUTPUT) or 0)
+    return max(budgets)
 
 
-def _models(body: bytes, envelope: Envelope) -> tuple[str, ...]:
+def _models(body: bytes, envelope: Envelope, found: References) -> tuple[str, ...]:
     """Those that may answer: the one asked for, and those that Anthropic asks after it when it refuses."""
     asked = value(body, envelope.spans.get("fallbacks"), _MOST_SETTING) or []
-    others = [entry.get("model") for entry in asked if isinstance(entry, dict) and set(entry) == {"model"}]
-    if not isinstance(asked, list) or len(others) != len(asked) or len(others) > 3:
+    others = [as_dict(entry) for entry in asked] if isinstance(asked, list) else [{"fallbacks": asked}]
+    for entry in others:
+        if entry.keys() != {"model"} or not isinstance(entry["model"], str):
+            found.word("fallbacks", "fallbacks as they are written")
+            found.addresses_in(asked)
+            raise Unbounded("fallbacks as they are written")
+    models = (envelope.model, *(entry["model"] for entry in others))
+    if len(models) > _MOST_MODELS:
         raise Unbounded("fallbacks as they are written")
-    if not all(isinstance(name, str) for name in others):
-        raise Unbounded("fallbacks as they are written")
-    return (envelope.model, *(str(name) for name in others))
-
-
-def _check_members(dialect: Dialect, body: bytes, envelope: Envelope) -> None:
-    """Raise Unbounded for a member that makes the cost so."""
-    if envelope.strange is not None:
-        raise Unbounded(envelope.strange[:64])
-    for name, allowed in dialect.only.items():
-        # A number that equals false is no false.
-        if name in envelope.spans and not any(
-            type(said) is type(found) and said == found
-            for said in allowed
-            for found in (value(body, envelope.spans[name], _MOST_SETTING),)
-        ):
-            raise Unbounded(name)
-    check_tools(dialect, body, envelope.spans.get("tools"))
+    # https://openrouter.ai/docs/features/web-search: such a name is the model with a search.
+    if any(model.lower().endswith(":online") for model in models):
+        found.word("web_search", "a model that searches")
+    return models
 
 
 def _rest(dialect: Dialect, body: bytes, envelope: Envelope, conversation: Span | None) -> int:
     """Tokens of all but the conversation's list: its bytes, and those that are written out again."""
     again = sum(end - start for name, (start, end) in envelope.spans.items() if name in dialect.schemas)
-    listed = (
-        0
-        if conversation is None or body[conversation[0] : conversation[0] + 1] != b"["
-        else (conversation[1] - conversation[0])
-    )
+    is_list = conversation is not None and body[conversation[0] : conversation[0] + 1] == b"["
+    listed = conversation[1] - conversation[0] if is_list and conversation is not None else 0
     return len(body) - listed + 2 * again
 
 
-def _elements(dialect: Dialect, body: bytes, span: Span) -> list[Span]:
+def _elements(reader: Reader, span: Span) -> list[Span]:
     spans: list[Span] = []
-    for element in elements(body, span):
-        if len(spans) >= MOST_ELEMENTS:
-            raise Unbounded(f"{dialect.conversation}, which has too many parts")
-        spans.append(element)
+    try:
+        for element in elements(reader.body, span):
+            if len(spans) >= MOST_ELEMENTS:
+                reader.found.refuse(f"{reader.dialect.conversation} has too many parts")
+                break
+            spans.append(element)
+    except NotARequest as error:
+        reader.found.refuse(f"{reader.dialect.conversation} cannot be read: {error}")
     return spans

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pidispatch.gateway.dialects import DIALECTS, ELSEWHERE, Dialect
@@ -30,23 +30,29 @@ Edit = tuple[int, int, bytes]
 class Envelope:
     """`model` as asked for, whether a stream is wanted, and where the value of each member stands.
 
-    `strange` names one member that the API is not known to have; its value may be anything but null.
+    `others` are the members that the API is not known to have; the value of each may be anything but null.
     """
 
     model: str
     stream: bool
     spans: Mapping[str, Span]
-    strange: str | None = None
+    others: Sequence[tuple[str, Span]] = ()
+
+    @property
+    def strange(self) -> str | None:
+        """The name of the first member that is not known."""
+        return self.others[0][0] if self.others else None
 
 
 def read_envelope(body: bytes, api: str) -> Envelope:
     """Raises NotARequest. Memory stays small for any body; its inside is left for the provider to judge."""
-    spans, strange = _members(body, DIALECTS[api])
+    spans, others = _members(body, DIALECTS[api])
     model = value(body, spans.get("model"), 8 * MOST_MODEL)
     if not isinstance(model, str) or _MODEL.fullmatch(model) is None:
         raise NotARequest("the request names no model")
     stream = value(body, spans.get("stream"), 16)
-    if stream not in (True, False, None):
+    # 1 equals true, and some servers take it for that.
+    if stream is not None and not isinstance(stream, bool):
         raise NotARequest("stream is neither true nor false")
     for name in ELSEWHERE:
         span = spans.get(name)
@@ -54,7 +60,7 @@ def read_envelope(body: bytes, api: str) -> Envelope:
             raise NotARequest(
                 f"{name} is not allowed: the whole request must stand in its body, and be answered"
             )
-    return Envelope(model, stream is True, spans, strange)
+    return Envelope(model, stream is True, spans, others)
 
 
 def usage_edits(body: bytes, envelope: Envelope) -> list[Edit]:
@@ -93,8 +99,8 @@ def _insertion(body: bytes, member: bytes) -> Edit:
     return start, start, member + b","
 
 
-def _members(body: bytes, dialect: Dialect) -> tuple[dict[str, Span], str | None]:
-    """Where each known member stands, and the name of one that is not known."""
+def _members(body: bytes, dialect: Dialect) -> tuple[dict[str, Span], list[tuple[str, Span]]]:
+    """Where each known member stands, and those that are not known."""
     found, end = members(body)
     if skip_space(body, end) != len(body):
         raise NotARequest("something follows the JSON object")
@@ -102,7 +108,7 @@ def _members(body: bytes, dialect: Dialect) -> tuple[dict[str, Span], str | None
         raise NotARequest("the request names no model")
     known = dialect.known
     spans: dict[str, Span] = {}
-    strange = None
+    others: list[tuple[str, Span]] = []
     for raw, span in found:
         name = key(raw) if len(raw) <= MOST_NAME else "a very long name"
         if name in spans:
@@ -113,5 +119,5 @@ def _members(body: bytes, dialect: Dialect) -> tuple[dict[str, Span], str | None
             # Some servers read it all the same.
             raise NotARequest(f"{name.casefold()} is written in another case")
         elif body[span[0] : span[1]] != b"null":
-            strange = name if strange is None else strange
-    return spans, strange
+            others.append((name, span))
+    return spans, others

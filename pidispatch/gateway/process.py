@@ -6,7 +6,7 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TypeVar
@@ -26,6 +26,7 @@ from pidispatch.gateway.pressure import Pressure
 from pidispatch.gateway.prices import NO_PRICES, Prices
 from pidispatch.gateway.providers import Providers
 from pidispatch.gateway.proxy import HOLD_SECONDS, Proxy
+from pidispatch.gateway.references import Reach
 from pidispatch.gateway.rooms import USUAL_LIMITS, Limits
 from pidispatch.gateway.settling import Settler
 from pidispatch.gateway.sockets import check_length, shared_directory
@@ -47,7 +48,8 @@ def utc_now() -> datetime:
 class Gateway:
     """The gateway of one host. Raises ConfigurationRefused for a run directory or secret it cannot use.
 
-    `run_dir` must have an existing parent; `secret_file` is made on first use. `host` names whose runs are served.
+    `run_dir` must have an existing parent; `secret_file` is made on first use. `host` names whose runs are served;
+    `provider_tools` what providers may run, keep or fetch for any run (`references.Reach`).
     """
 
     def __init__(
@@ -65,6 +67,7 @@ class Gateway:
         stops: Stops = NO_STOPS,
         egress: Egress | None = None,
         limits: Limits = USUAL_LIMITS,
+        provider_tools: Iterable[str] = (),
         clock: Clock = utc_now,
         hold_seconds: float = HOLD_SECONDS,
         drain_seconds: float = DRAIN_SECONDS,
@@ -92,6 +95,7 @@ class Gateway:
             self._settler,
             self._departures,
             bounds=bounds,
+            reach=Reach(self._egress.allowed, evidence=self._egress.evidence, tools=provider_tools),
             prices=prices,
             pressure=self._pressure,
             redactor=redactor,

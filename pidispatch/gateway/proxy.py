@@ -17,7 +17,7 @@ from pidispatch.gateway.costing import dearest_of
 from pidispatch.gateway.denial import denial
 from pidispatch.gateway.departures import Departures
 from pidispatch.gateway.envelope import Envelope, NotARequest, edited, usage_edits
-from pidispatch.gateway.fields import answered, asked, beside
+from pidispatch.gateway.fields import Beside, answered, beside
 from pidispatch.gateway.http1 import Departed, Fields, Head, Wire, problem
 from pidispatch.gateway.judges import Judges
 from pidispatch.gateway.judging import Question
@@ -25,6 +25,7 @@ from pidispatch.gateway.metering import Meter
 from pidispatch.gateway.pressure import Asker, Pressure
 from pidispatch.gateway.prices import NO_PRICES, Prices
 from pidispatch.gateway.providers import Provider
+from pidispatch.gateway.references import Barred, Reach
 from pidispatch.gateway.refusal import OURS, look
 from pidispatch.gateway.settling import Settler, hold
 from pidispatch.gateway.turn import Turn
@@ -43,7 +44,7 @@ class Call:
     ticket: Ticket
     provider: Provider
     envelope: Envelope
-    head: Head
+    beside: Beside
     body: bytes
     wire: Wire
     meter: Meter
@@ -102,12 +103,14 @@ class Proxy:
         redactor: Redactor,
         keys: Keys,
         bounds: Bounds | None = None,
+        reach: Reach | None = None,
         prices: Prices = NO_PRICES,
         upstream: Upstream | None = None,
         hold_seconds: float = HOLD_SECONDS,
     ) -> None:
         self._ledger, self._settler, self._departures = ledger, settler, departures
         self._bounds, self._prices = bounds or Bounds(), prices
+        self._reach = reach or Reach()
         self._pressure, self._redactor, self._keys = pressure, redactor, keys
         self._upstream = upstream or Upstream()
         self._hold_seconds = hold_seconds
@@ -126,7 +129,9 @@ class Proxy:
     ) -> None:
         """Serve one request whose path fits the provider's API."""
         run_id = ticket.run_id
-        asked = Question(run_id, provider.facts, provider.models, self._bounds.known(run_id), beside(head))
+        passed = beside(head, provider.facts.api, self._reach.tools)
+        known = self._bounds.known(run_id)
+        asked = Question(run_id, provider.facts, provider.models, known, passed.meaning)
         try:
             judged = self._judges.judge(asked, body)
         except NotARequest as refusal:
@@ -137,11 +142,16 @@ class Proxy:
         bound = replace(judged.bound, models=tuple(map(self._redactor.text, judged.bound.models)))
         meter = Meter(provider.facts.api, len(body))
         prices = {model: self._prices.find(provider.facts.name, model) for model in bound.models}
-        call = Call(ticket, provider, envelope, head, body, wire, meter, bound, prices, self._keys)
+        call = Call(ticket, provider, envelope, passed, body, wire, meter, bound, prices, self._keys)
         with lines.track(call.line), self._departures.watch(wire.sock, call.line.cut):
             call_id = self._open(call)
-            if call_id is not None:
+            if call_id is None:
+                return
+            barred = self._reach.judge(ticket, bound.found)
+            if barred is None:
                 self._run(call, call_id)
+            else:
+                self._bar(call, call_id, barred)
 
     def _open(self, call: Call) -> int | None:
         """Write the call's row; the refusal is answered here, and nothing was sent upstream."""
@@ -165,6 +175,12 @@ class Proxy:
             limit = bound.output.limit if call.limit is None else call.limit
             call.meter.bound(tokens_in=bound.tokens_in, tokens_out=limit * bound.output.choices)
         return answer.call_id
+
+    def _bar(self, call: Call, call_id: int, barred: Barred) -> None:
+        """The run's caps have nothing against the call, but it leads where the run may not go: it is kept as unsent."""
+        self._settle(call, call_id, CallEnd(barred.status, "error"))
+        log.info("gateway.call_barred", run=call.ticket.public_id, call=call_id, status=barred.status)
+        call.wire.answer(barred.status, barred.body(call.provider.facts.api))
 
     def _run(self, call: Call, call_id: int) -> None:
         end: CallEnd | None = None
@@ -279,12 +295,12 @@ def _relay(call: Call, answer: Answer) -> None:
 
 
 def _url(call: Call) -> str:
-    return f"{call.provider.url}?{call.head.query}" if call.head.query else call.provider.url
+    query = call.beside.query
+    return f"{call.provider.url}?{query}" if query else call.provider.url
 
 
 def _asked(call: Call) -> Fields:
-    kept = asked(call.head.fields)
-    return (*kept, ("accept-encoding", "identity"), *call.provider.credentials())
+    return (*call.beside.fields, ("accept-encoding", "identity"), *call.provider.credentials())
 
 
 def _body(call: Call) -> bytes:

@@ -1,235 +1,311 @@
-"""Bound the tokens of one message by its bytes, and tell what in it no number of bytes bounds.
+"""Bound the tokens of one element of a conversation by its bytes, and keep what in it leads elsewhere or has no bound.
 
 A token is at least one byte of text. Images are bounded by what the provider makes of them at most, wherever their data
-stands in their place; documents, files and what is only referred to are not bounded at all.
+stands in their place; documents and what is only referred to are not bounded at all.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any
+import re
+from collections.abc import Callable, Collection, Mapping
 
 from pidispatch.domain.wireapis import ANTHROPIC, OPENAI, RESPONSES
-from pidispatch.gateway.dialects import Dialect
-from pidispatch.gateway.scanning import NotARequest, Span, elements, key, members, value
+from pidispatch.gateway import shapes
+from pidispatch.gateway.members import check_setting
+from pidispatch.gateway.reading import Reader
+from pidispatch.gateway.references import MOST_SHOWN, looks_like_address
+from pidispatch.gateway.scanning import NotARequest, Span, value
 
-MOST_BLOCKS = 2_000
-_MOST_WORD = 256
-
-_ANTHROPIC_TEXT = frozenset({"text", "thinking", "redacted_thinking", "search_result", "tool_removal"})
-_CHAT_TEXT = frozenset({"text", "refusal", "thinking"})
-_RESPONSES_TEXT = frozenset(
-    {"input_text", "output_text", "text", "refusal", "summary_text", "reasoning_text"}
-)
-_ANTHROPIC_MESSAGE = frozenset({"role", "content", "output_config"})
-_CHAT_MESSAGE = frozenset(
-    [
-        "role",
-        "content",
-        "name",
-        "tool_calls",
-        "tool_call_id",
-        "function_call",
-        "refusal",
-        "reasoning_content",
-        "reasoning",
-        "reasoning_text",
-        "reasoning_details",
-        "annotations",
-        "cache_control",
-        "tool_name",
-        "prefix",
-    ]
-)
-_CALLS = frozenset({"function_call", "custom_tool_call"})
-_OUTPUTS = frozenset({"function_call_output", "custom_tool_call_output"})
+_MOST_SOURCE = 8_192
+# Base64 has neither a colon nor a backslash.
+_SCHEME = re.compile(rb"[^:\\]{0,32}[:\\]")
+_IN_RESULTS = frozenset({"text", "thinking", "redacted_thinking", "image", "document", "search_result"})
+_IN_DOCUMENTS = frozenset({"text", "image"})
+_IN_SYSTEM = frozenset({"text"})
+_CALL_TYPES = frozenset({None, "function", "custom"})
+_DETAIL_TYPES = frozenset({"reasoning.summary", "reasoning.encrypted", "reasoning.text"})
+# What an item must hold of its own: else it stands for one that the provider keeps.
+_HOLDS = {
+    "message": "content",
+    "function_call": "arguments",
+    "custom_tool_call": "input",
+    "function_call_output": "output",
+    "custom_tool_call_output": "output",
+    "additional_tools": "tools",
+    "configuration_update": "reasoning",
+    "tool_search_call": "arguments",
+    "tool_search_output": "tools",
+}
+_ELSEWHERE = "an item that stands for one that is kept elsewhere: the whole request must stand in its body"
 
 
-class Unbounded(Exception):
-    """The named part of a request may use any number of tokens."""
-
-
-def weigh(api: str, dialect: Dialect, body: bytes, span: Span) -> int:
-    """Tokens at most of one element of the conversation. Raises Unbounded."""
+def weigh(reader: Reader, span: Span) -> int:
+    """Tokens at most of one element of the conversation. What has no bound is kept by the reader."""
     try:
-        return _WEIGH[api](dialect, body, span)
+        return _WEIGH[reader.api](reader, span)
     except NotARequest as error:
-        raise Unbounded(f"{dialect.conversation}, which cannot be read") from error
+        reader.found.refuse(f"{reader.dialect.conversation}, which cannot be read: {error}")
+        return 0
 
 
-def check_tools(dialect: Dialect, body: bytes, span: Span | None) -> None:
-    """Raise Unbounded for a tool that the provider runs itself: it is billed apart, and asks the model again."""
-    if span is None or body[span[0] : span[1]] == b"null":
-        return
+def check_system(reader: Reader, span: Span | None) -> None:
+    """Anthropic's system prompt: text, or blocks of it."""
     try:
-        for tool in elements(body, span):
-            kind = _word(body, _fields(body, tool).get("type"))
-            if kind not in dialect.tools:
-                raise Unbounded(f"a tool of type {kind}")
+        reader.parts(span, _text_block, "system")
     except NotARequest as error:
-        raise Unbounded("tools, which cannot be read") from error
+        reader.found.refuse(f"system cannot be read: {error}")
 
 
-def _anthropic(dialect: Dialect, body: bytes, span: Span) -> int:
-    found = _fields(body, span)
-    _only(found, _ANTHROPIC_MESSAGE, "a message")
-    return _size(span) + _blocks(dialect, body, found.get("content"), _anthropic_block)
+def _anthropic(reader: Reader, span: Span) -> int:
+    named = reader.shape(span, shapes.MESSAGE, "a message")
+    if "output_config" in named:
+        check_setting(reader, "output_config", named["output_config"])
+    return _size(span) + reader.parts(named.get("content"), _message_block, "content")
 
 
-def _anthropic_block(dialect: Dialect, body: bytes, span: Span) -> int:
+def _message_block(reader: Reader, span: Span) -> int:
+    return _block(reader, span, shapes.BLOCKS)
+
+
+def _result_block(reader: Reader, span: Span) -> int:
+    return _block(reader, span, _IN_RESULTS)
+
+
+def _text_block(reader: Reader, span: Span) -> int:
+    return _block(reader, span, _IN_SYSTEM)
+
+
+def _document_block(reader: Reader, span: Span) -> int:
+    return _block(reader, span, _IN_DOCUMENTS)
+
+
+def _block(reader: Reader, span: Span, kinds: Collection[str]) -> int:
     """What is to be added to the bytes of a block."""
-    found = _fields(body, span)
-    kind = _word(body, found.get("type"))
+    named = reader.members(span)
+    kind = reader.kind(named)
+    if not reader.is_known(kind, kinds, span, "content") or kind is None:
+        return 0
+    reader.check(named, shapes.BLOCKS[kind], f"content of type {kind}")
+    reader.shape(named.get("cache_control"), shapes.CACHE_CONTROL, "cache_control")
+    _check_citations(reader, named.get("citations"))
     if kind == "tool_use":
         return _size(span)
     if kind == "tool_result":
-        return _blocks(dialect, body, found.get("content"), _anthropic_part)
-    if kind == "tool_addition":
-        _check_added(dialect, body, found.get("tool"))
+        return reader.parts(named.get("content"), _result_block, "content")
+    if kind in {"tool_addition", "tool_removal"}:
+        _check_change(reader, named.get("tool"))
         return _size(span)
-    return _anthropic_part(dialect, body, span)
+    if kind == "search_result":
+        _check_label(reader, named.get("source"))
+        return reader.parts(named.get("content"), _text_block, "content")
+    return _source(reader, kind, named.get("source")) if kind in {"image", "document"} else 0
 
 
-def _anthropic_part(dialect: Dialect, body: bytes, span: Span) -> int:
-    """The same of a block that may stand in a tool's result too."""
-    found = _fields(body, span)
-    kind = _word(body, found.get("type"))
-    if kind in _ANTHROPIC_TEXT:
+def _source(reader: Reader, kind: str, span: Span | None) -> int:
+    what = f"content of type {kind}"
+    named = {} if span is None else reader.members(span)
+    form = reader.kind(named)
+    if span is None or not reader.is_known(form, shapes.SOURCES, span, "a source") or form is None:
+        reader.found.unbound(what)
         return 0
-    source = _fields(body, found["source"]) if kind in {"image", "document"} and "source" in found else {}
-    data = _word(body, source.get("type"))
-    media = _word(body, source.get("media_type")) or ""
-    if kind == "image" and data == "base64" and media.startswith("image/"):
-        return dialect.image - _text_size(body, source.get("data"))
-    if kind == "image" and data == "url":
-        return dialect.image
-    if kind == "document" and data == "text":
+    reader.check(named, shapes.SOURCES[form], f"the source of {what}")
+    media = reader.word(named.get("media_type"))
+    if form == "url" and kind == "image":
+        return reader.image(named.get("url"), what)
+    if form == "url":
+        reader.address(named.get("url"), what)
         return 0
-    raise Unbounded(f"content of type {kind}")
+    if form == "file":
+        reader.found.word("files", f"{what} that the provider keeps")
+    elif kind == "image" and form == "base64" and media.startswith("image/"):
+        return reader.dialect.image - reader.text_size(named.get("data"))
+    elif kind == "document" and form == "content":
+        return reader.parts(named.get("content"), _document_block, "content")
+    elif kind != "document" or form != "text":
+        reader.found.unbound(what)
+    return 0
 
 
-def _check_added(dialect: Dialect, body: bytes, span: Span | None) -> None:
-    tool = {} if span is None else _fields(body, span)
-    kind = _word(body, tool.get("type"))
-    if kind == "tool_definition" and "definition" in tool:
-        kind = _word(body, _fields(body, tool["definition"]).get("type"))
-        if kind in dialect.tools:
-            return
-    elif kind == "tool_reference":
+def _check_citations(reader: Reader, span: Span | None) -> None:
+    """With them the provider cuts a document up, and writes numbers beside its parts."""
+    if reader.is_nothing(span) or span is None:
         return
-    raise Unbounded(f"a tool of type {kind}")
+    if value(reader.body, span, _MOST_SOURCE) != {"enabled": False}:
+        reader.found.unbound("citations")
 
 
-def _chat(dialect: Dialect, body: bytes, span: Span) -> int:
-    found = _fields(body, span)
-    _only({name: at for name, at in found.items() if not _is_null(body, at)}, _CHAT_MESSAGE, "a message")
-    calls = sum(_size(found[name]) for name in ("tool_calls", "function_call") if name in found)
-    return _size(span) + calls + _blocks(dialect, body, found.get("content"), _chat_part)
+def _check_label(reader: Reader, span: Span | None) -> None:
+    """Where a search result says that it is from: nobody need fetch it, and nobody is asked to when it is an address."""
+    text = value(reader.body, span, _MOST_SOURCE)
+    if isinstance(text, str) and looks_like_address(text):
+        reader.found.address(text)
 
 
-def _chat_part(dialect: Dialect, body: bytes, span: Span) -> int:
-    found = _fields(body, span)
-    kind = _word(body, found.get("type"))
-    if kind in _CHAT_TEXT:
+def _check_change(reader: Reader, span: Span | None) -> None:
+    named = reader.shape(span, shapes.CHANGED_TOOL, "a tool")
+    kind = reader.kind(named)
+    if kind == "tool_definition" and "definition" in named:
+        reader.tool(named["definition"])
+    elif span is not None and kind != "tool_reference":
+        reader.is_known(kind or "", (), span, "a tool")
+
+
+def _chat(reader: Reader, span: Span) -> int:
+    named = reader.shape(span, shapes.CHAT_MESSAGE, "a message")
+    again = sum(_size(named[name]) for name in ("tool_calls", "function_call") if name in named)
+    again += 2 * (_size(named["tools"]) if "tools" in named else 0)
+    reader.each(named.get("tool_calls"), _chat_call, "tool_calls")
+    reader.shape(named.get("function_call"), shapes.CALLED, "function_call")
+    reader.each(named.get("reasoning_details"), _chat_detail, "reasoning_details")
+    reader.shape(named.get("cache_control"), shapes.CACHE_CONTROL, "cache_control")
+    reader.tools(named.get("tools"))
+    _check_annotations(reader, named.get("annotations"))
+    return _size(span) + again + reader.parts(named.get("content"), _chat_part, "content")
+
+
+def _chat_call(reader: Reader, span: Span) -> int:
+    named = reader.members(span)
+    if reader.is_known(reader.kind(named), _CALL_TYPES, span, "a call"):
+        reader.check(named, shapes.TOOL_CALL, "a call")
+        for name in ("function", "custom"):
+            reader.shape(named.get(name), shapes.CALLED, "a call")
+    return 0
+
+
+def _chat_detail(reader: Reader, span: Span) -> int:
+    named = reader.members(span)
+    if reader.is_known(reader.kind(named), _DETAIL_TYPES, span, "a detail"):
+        reader.check(named, shapes.REASONING_DETAIL, "reasoning_details")
+    return 0
+
+
+def _check_annotations(reader: Reader, span: Span | None) -> None:
+    """Some stand for files that were read before."""
+    if not reader.is_nothing(span) and span is not None:
+        reader.unknown("annotations", "annotations", span)
+
+
+def _chat_part(reader: Reader, span: Span) -> int:
+    named = reader.members(span)
+    kind = reader.kind(named)
+    if not reader.is_known(kind, shapes.CHAT_PARTS, span, "content") or kind is None:
         return 0
-    if kind == "image_url" and "image_url" in found:
-        at = found["image_url"]
-        url = _fields(body, at).get("url") if body[at[0] : at[0] + 1] == b"{" else at
-        return _image(dialect, body, url)
-    raise Unbounded(f"content of type {kind}")
+    what = f"content of type {kind}"
+    reader.check(named, shapes.CHAT_PARTS[kind], what)
+    reader.shape(named.get("cache_control"), shapes.CACHE_CONTROL, "cache_control")
+    at = named.get(kind)
+    if kind == "thinking":
+        return reader.parts(at, _chat_part, "thinking")
+    if kind == "image_url":
+        url = at if reader.is_text(at) else reader.shape(at, shapes.IMAGE_URL, what).get("url")
+        return reader.image(url, what)
+    if kind == "file":
+        _check_file(reader, reader.shape(at, shapes.FILE, what), what)
+    elif kind == "input_audio":
+        _check_data(reader, reader.shape(at, shapes.AUDIO, what).get("data"), what)
+    return 0
 
 
-def _responses(dialect: Dialect, body: bytes, span: Span) -> int:
-    found = _fields(body, span)
-    kind = _word(body, found.get("type")) or "message"
+def _check_file(reader: Reader, named: Mapping[str, Span], what: str) -> None:
+    """A file in a request: kept by the provider, lying at an address, or whole in its place."""
+    reader.found.unbound(what)
+    if not reader.is_null(named.get("file_id")):
+        reader.found.word("files", f"{what} that the provider keeps")
+    if not reader.is_null(named.get("file_url")):
+        reader.address(named.get("file_url"), what)
+    _check_data(reader, named.get("file_data"), what)
+
+
+def _check_data(reader: Reader, span: Span | None, what: str) -> None:
+    """What should be data may be an address for some servers."""
+    reader.found.unbound(what)
+    start = b"" if span is None else reader.body[span[0] + 1 : min(span[0] + 65, span[1])]
+    if _SCHEME.match(start) and not start.lower().startswith(b"data:"):
+        reader.address(span, what)
+
+
+def _responses(reader: Reader, span: Span) -> int:
+    named = reader.members(span)
+    kind = reader.kind(named)
+    if kind == "item_reference":
+        reader.found.refuse(f"input has {_ELSEWHERE}")
+        return 0
+    if kind is None and "role" in named and not reader.is_nothing(named.get("content")):
+        reader.check(named, shapes.EASY_MESSAGE, "a message")
+        return _size(span) + reader.parts(named["content"], _item_part, "content")
+    if kind is None:
+        reader.found.refuse(f"input has an item without a type, or {_ELSEWHERE}")
+        return 0
+    if not reader.is_known(kind, shapes.ITEMS, span, "an item"):
+        return 0
+    reader.check(named, shapes.ITEMS[kind], f"an item of type {kind}")
+    holds = _HOLDS.get(kind)
+    if holds is not None and not _is_whole(reader, kind, named, holds):
+        reader.found.refuse(f"input has {_ELSEWHERE} (type {kind[:MOST_SHOWN]} without {holds})")
+        return 0
+    return _size(span) + _item(reader, kind, named, span)
+
+
+def _is_whole(reader: Reader, kind: str, named: Mapping[str, Span], holds: str) -> bool:
     if kind == "message":
-        return _size(span) + _blocks(dialect, body, found.get("content"), _responses_part)
-    if kind in _CALLS:
+        return "role" in named and not reader.is_nothing(named.get(holds))
+    return not reader.is_null(named.get(holds))
+
+
+def _item(reader: Reader, kind: str, named: Mapping[str, Span], span: Span) -> int:
+    """What is to be added to the bytes of an item of a known type."""
+    if kind == "message":
+        return reader.parts(named.get("content"), _item_part, "content")
+    if kind in {"function_call_output", "custom_tool_call_output"}:
+        return reader.parts(named.get("output"), _item_part, "output")
+    if kind.startswith("tool_search") and reader.word(named.get("execution")) != "client":
+        reader.found.word("tool_search", "a search for tools that the provider runs")
+    if kind in {"additional_tools", "tool_search_output"}:
+        reader.tools(named.get("tools"))
         return 2 * _size(span)
-    if kind in _OUTPUTS:
-        return _size(span) + _blocks(dialect, body, found.get("output"), _responses_part)
-    if kind == "reasoning" and _text_size(body, found.get("encrypted_content")) > 0:
-        return _size(span)
-    if kind == "additional_tools":
-        check_tools(dialect, body, found.get("tools"))
-        return 2 * _size(span)
-    # Among them reasoning that only the provider has.
-    raise Unbounded(f"an item of type {kind}")
-
-
-def _responses_part(dialect: Dialect, body: bytes, span: Span) -> int:
-    found = _fields(body, span)
-    kind = _word(body, found.get("type"))
-    if kind in _RESPONSES_TEXT:
+    if kind == "configuration_update":
+        check_setting(reader, "reasoning", named["reasoning"])
+    if kind == "reasoning":
+        _check_reasoning(reader, named)
         return 0
-    if kind == "input_image" and _is_null(body, found.get("file_id")):
-        return _image(dialect, body, found.get("image_url"))
-    raise Unbounded(f"content of type {kind}")
+    return _size(span)
 
 
-def _image(dialect: Dialect, body: bytes, span: Span | None) -> int:
-    """An image by its address, with its data in it or not."""
-    size = _text_size(body, span)
-    if size:
-        start = body[span[0] + 1 : span[0] + 12].lower() if span else b""
-        if start.startswith(b"data:image/"):
-            return dialect.image - size
-        if start.startswith((b"https://", b"http://")):
-            return dialect.image
-    raise Unbounded("an image that is neither data nor an http address")
+def _check_reasoning(reader: Reader, named: Mapping[str, Span]) -> None:
+    parts = [named.get(name) for name in ("summary", "content")]
+    for part in parts:
+        reader.parts(part, _item_part, "reasoning")
+    if reader.text_size(named.get("encrypted_content")) > 0:
+        return
+    # The provider may go by its id alone.
+    reader.found.unbound("an item of type reasoning without encrypted_content")
+    if all(reader.is_nothing(part) for part in parts):
+        reader.found.refuse(f"input has {_ELSEWHERE} (type reasoning)")
 
 
-def _blocks(
-    dialect: Dialect, body: bytes, span: Span | None, weight: Callable[[Dialect, bytes, Span], int]
-) -> int:
-    """The sum over the parts of a content; a content that is text adds nothing to its bytes."""
-    if span is None or body[span[0] : span[0] + 1] == b'"' or _is_null(body, span):
+def _item_part(reader: Reader, span: Span) -> int:
+    named = reader.members(span)
+    kind = reader.kind(named)
+    if not reader.is_known(kind, shapes.ITEM_PARTS, span, "content") or kind is None:
         return 0
-    added = 0
-    for count, block in enumerate(elements(body, span)):
-        if count >= MOST_BLOCKS:
-            raise Unbounded("content of too many parts")
-        added += weight(dialect, body, block)
-    return added
-
-
-def _fields(body: bytes, span: Span) -> dict[str, Span]:
-    """The members of an object; one that is given twice could be read in two ways."""
-    found: dict[str, Span] = {}
-    for raw, at in members(body, span[0])[0]:
-        name = key(raw)
-        if name in found:
-            raise NotARequest(f"{name} is given twice")
-        found[name] = at
-    return found
-
-
-def _only(found: Mapping[str, Span], names: frozenset[str], what: str) -> None:
-    for name in found:
-        if name not in names:
-            raise Unbounded(f"{name} in {what}")
-
-
-def _word(body: bytes, span: Span | None) -> Any:
-    """A short text; None where there is none."""
-    word = value(body, span, _MOST_WORD)
-    if word is not None and not isinstance(word, str):
-        raise NotARequest("a word is none")
-    return word
-
-
-def _text_size(body: bytes, span: Span | None) -> int:
-    """The bytes between the quotes of a text, 0 for anything else."""
-    return span[1] - span[0] - 2 if span is not None and body[span[0] : span[0] + 1] == b'"' else 0
-
-
-def _is_null(body: bytes, span: Span | None) -> bool:
-    return span is None or body[span[0] : span[1]] == b"null"
+    what = f"content of type {kind}"
+    reader.check(named, shapes.ITEM_PARTS[kind], what)
+    reader.shape(named.get("cache_control"), shapes.CACHE_CONTROL, "cache_control")
+    _check_annotations(reader, named.get("annotations"))
+    if kind == "input_file":
+        _check_file(reader, named, what)
+    if kind != "input_image":
+        return 0
+    if not reader.is_null(named.get("file_id")):
+        reader.found.word("files", f"{what} that the provider keeps")
+        if reader.is_null(named.get("image_url")):
+            return 0
+    return reader.image(named.get("image_url"), what)
 
 
 def _size(span: Span) -> int:
     return span[1] - span[0]
 
 
-_WEIGH: Mapping[str, Callable[[Dialect, bytes, Span], int]] = {
+_WEIGH: Mapping[str, Callable[[Reader, Span], int]] = {
     ANTHROPIC: _anthropic,
     OPENAI: _chat,
     RESPONSES: _responses,

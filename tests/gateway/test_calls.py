@@ -16,6 +16,11 @@ PATHS = {
     "anthropic": "/v1/messages?beta=true",
 }
 BODIES = {"scripted": chat, "openai": responses, "anthropic": chat}
+TOOL_RESULTS = {
+    "scripted": {"role": "tool", "tool_call_id": "c", "content": "x"},
+    "openai": {"type": "function_call_output", "call_id": "c", "output": "x"},
+    "anthropic": {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c", "content": "x"}]},
+}
 CHUNKED = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
 
 
@@ -53,7 +58,7 @@ def test_the_ledger_adds_up_to_the_providers_own_numbers(make_house, scripted, n
         assert client.ask("POST", PATHS[name], body)[0] == 200
         house.ledger.settled(step + 1)
         messages.append({"role": "assistant", "content": "…"})
-        messages.append({"type": "function_call_output", "role": "tool"})
+        messages.append(TOOL_RESULTS[name])
 
     ends = house.ledger.settled(4)
     assert [(end.tokens_in, end.tokens_out, end.cache_read) for end in ends] == [

@@ -130,7 +130,7 @@ def test_the_last_call_is_asked_for_a_shorter_answer_and_nothing_else_changes(ma
 
 def test_without_a_cap_the_body_goes_out_as_it_came(make_house, greedy):
     house = a_house(make_house, greedy)
-    asked = chat("unpriced", stream=False, surprise=1, n=2)
+    asked = chat("unpriced", stream=False, seed=1, n=2)
 
     assert a_client(house).ask("POST", PATHS["scripted"], asked)[0] == 200
 

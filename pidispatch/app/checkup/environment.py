@@ -117,13 +117,15 @@ def check_egress(settings: Settings, kept: KeptFiles | None = None) -> Finding:
         return Finding("egress", Grade.FAILED, "; ".join(error.problems), MEND)
     if found.problems:
         return Finding("egress", Grade.FAILED, _bad(found.problems), MEND)
+    listed = ", ".join(settings.provider_tools)
+    tools = f"; providers may also run or fetch what {listed} names" if listed else ""
     if found.off_because is not None:
         return Finding(
             "egress",
             Grade.WARNING,
-            f"off: a run may reach any public host, because: {found.off_because}",
+            f"off: a run may reach any public host, because: {found.off_because}{tools}",
             "list the hosts in egress-allowlist.conf, then unset PI_EGRESS",
         )
     if not found.found:
-        return Finding("egress", Grade.OK, f"on, nothing is let through: there is no {found.file}")
-    return Finding("egress", Grade.OK, f"on, hosts in {found.file}: {len(found.allowlist.entries)}")
+        return Finding("egress", Grade.OK, f"on, nothing is let through: there is no {found.file}{tools}")
+    return Finding("egress", Grade.OK, f"on, hosts in {found.file}: {len(found.allowlist.entries)}{tools}")
