@@ -25,6 +25,7 @@ class Secret(Protocol):
 @dataclass(frozen=True, slots=True)
 class Provider:
     """One provider as this gateway may use it. The key shows in no repr. `slots`: calls at a time, None: any number.
+    `rate`: tokens a second that no answer passes, None: nobody knows.
 
     `elsewhere`: models whose name begins so are reached by another wire API when pi's own entry is used.
     """
@@ -36,6 +37,12 @@ class Provider:
     slots: int | None = None
     models: Mapping[str, ModelFigures] = field(default_factory=dict)
     elsewhere: tuple[str, ...] = ()
+    rate: int | None = None
+
+    @property
+    def tells_input(self) -> bool:
+        """Its answers begin with the exact count of their input; other servers of that API begin with a guess."""
+        return self.facts.name == "anthropic" and self.facts.api == ANTHROPIC
 
     def credentials(self) -> tuple[tuple[str, str], ...]:
         """The header that carries the key; none for a provider that needs no key."""
@@ -159,7 +166,14 @@ def _provider(name: str, entry: ProviderEntry, purse: _Purse) -> Provider:
     )
     url = (entry.base_url or known.base) + _SUFFIXES[wire]
     return Provider(
-        facts, url, known.takes_options, credential.key, entry.slots, entry.models, known.elsewhere
+        facts,
+        url,
+        known.takes_options,
+        credential.key,
+        slots=entry.slots,
+        models=entry.models,
+        elsewhere=known.elsewhere,
+        rate=entry.rate,
     )
 
 

@@ -2,23 +2,26 @@
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import structlog
 
-from pidispatch.domain.rates import Price
+from pidispatch.domain.rates import CostClass, Price
 from pidispatch.domain.redaction import Redactor
 from pidispatch.domain.wireapis import OPENAI
 from pidispatch.errors import DatabaseUnavailable
-from pidispatch.gateway.bounding import Bound, Bounds
-from pidispatch.gateway.costing import dearest_of
+from pidispatch.gateway.bounding import LARGEST_WINDOW, OVERHEAD, Bound, Bounds
+from pidispatch.gateway.costing import dearest_of, most_of
+from pidispatch.gateway.decoding import decoded
 from pidispatch.gateway.denial import denial
 from pidispatch.gateway.departures import Departures
+from pidispatch.gateway.doubts import Doubts
 from pidispatch.gateway.envelope import Envelope, NotARequest, edited, read_envelope, usage_edits
 from pidispatch.gateway.fields import answered, asked, beside
 from pidispatch.gateway.http1 import Departed, Fields, Head, Wire, problem
-from pidispatch.gateway.metering import Meter
+from pidispatch.gateway.metering import Meter, Most
 from pidispatch.gateway.pressure import Pressure
 from pidispatch.gateway.prices import NO_PRICES, Prices
 from pidispatch.gateway.providers import Provider
@@ -26,7 +29,7 @@ from pidispatch.gateway.refusal import OURS, look
 from pidispatch.gateway.settling import Settler, hold
 from pidispatch.gateway.turn import Turn
 from pidispatch.gateway.upstream import Answer, Line, Upstream, UpstreamFailed
-from pidispatch.ports import CallEnd, CallLedger, CallOpened, CallRefused, ProviderFacts, Ticket
+from pidispatch.ports import CallEnd, CallLedger, CallOpened, CallRefused, Cost, ProviderFacts, Ticket
 
 HOLD_SECONDS = 60.0
 
@@ -100,12 +103,14 @@ class Proxy:
         prices: Prices = NO_PRICES,
         upstream: Upstream | None = None,
         hold_seconds: float = HOLD_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._ledger, self._settler, self._departures = ledger, settler, departures
         self._bounds, self._prices = bounds or Bounds(), prices
         self._pressure, self._redactor = pressure, redactor
         self._upstream = upstream or Upstream()
-        self._hold_seconds = hold_seconds
+        self._hold_seconds, self._clock = hold_seconds, clock
+        self._doubts = Doubts()
 
     def close(self) -> None:
         self._upstream.close()
@@ -121,11 +126,12 @@ class Proxy:
             return
         # The name is kept in a row; the body, in which the provider reads it, stays as it is.
         envelope = replace(envelope, model=self._redactor.text(envelope.model))
-        meter = Meter(provider.facts.api, len(body))
         bound = self._bounds.of(
             ticket.run_id, _known(provider, envelope.model), envelope, body, around=beside(head)
         )
         prices = {model: self._prices.find(provider.facts.name, model) for model in bound.models}
+        most = _most(provider, envelope.model, bound, bound.output.limit, prices.values())
+        meter = Meter(provider.facts.api, most, clock=self._clock)
         call = Call(ticket, provider, envelope, head, body, wire, meter, bound, prices)
         with lines.track(call.line), self._departures.watch(wire.sock, call.line.cut):
             call_id = self._open(call)
@@ -150,9 +156,8 @@ class Proxy:
             call.wire.answer(402, denial(facts.api, answer.reason, bound.problem))
             return None
         call.limit = bound.granted(call.prices.get, answer)
-        if bound.problem is None:
-            limit = bound.output.limit if call.limit is None else call.limit
-            call.meter.bound(tokens_in=bound.tokens_in, tokens_out=limit * bound.output.choices)
+        if call.limit is not None:
+            call.meter.most = replace(call.meter.most, tokens_out=call.limit * bound.output.choices)
         return answer.call_id
 
     def _run(self, call: Call, call_id: int) -> None:
@@ -165,7 +170,7 @@ class Proxy:
             self._settle(call, call_id, end)
 
     def _settle(self, call: Call, call_id: int, end: CallEnd) -> None:
-        cost = dearest_of(call.prices.values(), end)
+        end, cost = self._cost(call, end)
         self._settler.settle(call.ticket.run_id, call_id, end, cost)
         self._bounds.learn(call.ticket.run_id, call.bound, end)
         said = {"run": call.ticket.public_id, "call": call_id, "tokens_out": end.tokens_out}
@@ -180,6 +185,20 @@ class Proxy:
             measured=end.measured,
             micros=cost.micros,
         )
+
+    def _cost(self, call: Call, end: CallEnd) -> tuple[CallEnd, Cost]:
+        """What the call came to. One that was not measured came to the most of each model that may have answered."""
+        if end.measured:
+            return end, dearest_of(call.prices.values(), end)
+        is_limited = call.limit is not None or call.bound.output.is_limited
+        sure = CostClass.ASSUMED if end.doubt is None and is_limited else CostClass.ESTIMATE
+        cost = most_of(list(call.prices.values()), end, call.bound.writes, sure)
+        if call.bound.problem is not None:
+            cost = replace(cost, micros=None)
+        if end.doubt is not None:
+            self._doubts.tell(call.ticket, call.envelope.model, end.doubt)
+        answers = len(call.bound.models)
+        return replace(end, tokens_in=end.tokens_in * answers, tokens_out=end.tokens_out * answers), cost
 
     def _exchange(self, call: Call) -> CallEnd:
         """Send when it is the call's turn, and again when the provider was busy: that was neither billed nor seen."""
@@ -200,7 +219,7 @@ class Proxy:
         call.meter.sending()
         try:
             with self._upstream.post(_url(call), _asked(call), _body(call), call.line) as answer:
-                whole, refusal = look(answer)
+                whole, refusal = look(decoded(answer))
                 if refusal is not None:
                     turn.refused(refusal)
                     return None
@@ -257,6 +276,7 @@ def _relay(call: Call, answer: Answer) -> None:
     for chunk in answer.chunks:
         call.meter.feed(chunk)
         (wire.write if sized else wire.write_chunk)(chunk)
+    call.meter.finish()
     if not (sized or bare):
         wire.end_chunks()
 
@@ -282,3 +302,20 @@ def _known(provider: Provider, model: str) -> ProviderFacts:
     """With the longest answer of this model, where an operator's file says it."""
     figures = provider.models.get(model)
     return provider.facts if figures is None else replace(provider.facts, max_tokens=figures.max_tokens)
+
+
+def _most(
+    provider: Provider, model: str, bound: Bound, limit: int, prices: Iterable[Price | None]
+) -> Most:
+    figures = provider.models.get(model)
+    known = figures.context_window if figures is not None else None
+    windows = [known or (price.window if price is not None else None) for price in prices]
+    return Most(
+        tokens_in=bound.tokens_in,
+        tokens_out=limit * bound.output.choices,
+        choices=bound.output.choices,
+        text_bytes=1 if bound.problem is not None else max(1, bound.tokens_in - OVERHEAD),
+        window=max(window or LARGEST_WINDOW for window in windows),
+        rate=provider.rate,
+        tells_input=provider.tells_input and len(bound.models) == 1,
+    )

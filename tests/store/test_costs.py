@@ -94,7 +94,7 @@ def life(database):
     assert_ledger_is_exact(database)
 
 
-METERED, ESTIMATE, PLAN = CostClass.METERED, CostClass.ESTIMATE, CostClass.PLAN
+METERED, ASSUMED, ESTIMATE, PLAN = CostClass.METERED, CostClass.ASSUMED, CostClass.ESTIMATE, CostClass.PLAN
 
 
 @pytest.mark.parametrize(
@@ -107,14 +107,16 @@ METERED, ESTIMATE, PLAN = CostClass.METERED, CostClass.ESTIMATE, CostClass.PLAN
         ([cost(10), cost(20, ESTIMATE)], False, (30, "estimate")),
         ([None, None], False, (None, "unrated")),
         ([None, cost(20)], False, (20, "floor")),
-        ([cost(10), cost(20, ESTIMATE)], True, (80, "floor")),
+        ([cost(10), cost(20, ESTIMATE)], True, (80, "estimate")),
+        ([cost(10), cost(20, ASSUMED)], False, (30, "assumed")),
+        ([cost(0, PLAN), cost(20, ASSUMED)], False, (20, "assumed")),
         ([None], True, (50, "floor")),
-        ([], True, (50, "floor")),
+        ([], True, (50, "assumed")),
     ],
 )
 def test_the_worst_of_the_calls_speaks_for_all(life, calls, assumed, expected):
     for priced in calls:
-        life.spend(30, priced, measured=priced is None or priced.cost_class is not ESTIMATE)
+        life.spend(30, priced, measured=priced is None or priced.cost_class not in {ASSUMED, ESTIMATE})
     if assumed:
         life.open(50)
         assert life.assume() == 1
@@ -167,7 +169,7 @@ def test_windows_settle_at_what_the_calls_cost_and_those_of_a_model_at_its_own(l
         (MODEL, "micros", "day"): 110,
         (EVERYTHING, "micros", "day"): 115,
         (EVERYTHING, "micros", "week"): 115,
-        (EVERYTHING, "tokens", "day"): 8,
+        (EVERYTHING, "tokens", "day"): 908,
     }
 
 
@@ -229,7 +231,7 @@ def test_a_late_figure_puts_the_windows_of_the_day_of_admission_right_once(life,
 
     assert life.dollars() == {used}
     assert life.windows()[EVERYTHING, "tokens", "day"] == 6
-    assert life.cost() == (110, "floor")  # the record stays
+    assert life.cost() == (110, "assumed")  # the record stays
     with life.database.transaction() as connection:
         rows = connection.execute(
             text(
@@ -243,7 +245,7 @@ def test_a_late_figure_before_the_end_is_what_the_run_settles_at(life):
     call_id = life.open(100)
     life.assume()
     life.again()
-    assert life.cost() == (100, "floor")
+    assert life.cost() == (100, "assumed")
 
     late(life, call_id, 20)
 

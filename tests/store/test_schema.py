@@ -11,7 +11,7 @@ from pidispatch.store.database import Database
 from pidispatch.store.models import Base
 from tests.store.builders import a_boxed_run, a_host, value
 
-NEWEST = "0014"
+NEWEST = "0016"
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from pidispatch.domain.wireapis import WIRE_APIS
 VERSION = 1
 MOST_SLOTS = 10_000
 MOST_TOKENS = 2**31 - 1
+MOST_RATE = 1_000_000
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _MODEL = re.compile(r"[\x21-\x7e]{1,200}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
@@ -37,12 +38,16 @@ class ModelFigures:
 
 @dataclass(frozen=True, slots=True)
 class ProviderEntry:
-    """What the file says of one provider; None: what holds without the file. `slots`: calls at a time."""
+    """What the file says of one provider; None: what holds without the file. `slots`: calls at a time.
+
+    `rate`: tokens a second that no model of it passes. To be said only of one that stops when it is hung up on.
+    """
 
     api: str | None = None
     base_url: str | None = None
     key: KeyFrom | None = None
     slots: int | None = None
+    rate: int | None = None
     models: Mapping[str, ModelFigures] = field(default_factory=dict)
 
 
@@ -102,9 +107,10 @@ def _provider(name: str, entry: Entry) -> ProviderEntry:
         base_url=None if base is None else base.rstrip("/"),
         key=_key(entry),
         slots=entry.whole("slots", maximum=MOST_SLOTS),
+        rate=entry.whole("mostTokensPerSecond", maximum=MOST_RATE),
         models=_models(entry),
     )
-    entry.refuse_unknown(("api", "baseUrl", "key", "slots", "models"))
+    entry.refuse_unknown(("api", "baseUrl", "key", "slots", "mostTokensPerSecond", "models"))
     return made
 
 
