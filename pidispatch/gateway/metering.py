@@ -77,6 +77,7 @@ class Meter:
         kind = (content_type or "").partition(";")[0].strip().lower()
         if kind == "text/event-stream" or (asked_stream and not kind.endswith("json")):
             self._events = EventData(self._most_document)
+        self._tally.is_document = self._events is None
 
     def feed(self, chunk: bytes) -> None:
         self._size += len(chunk)

@@ -62,10 +62,11 @@ class Usage:
 @dataclass(slots=True)
 class Tally:
     """What has been seen of one answer. `text` counts bytes of generated text, `pieces` the events that had some;
-    `calls` says that the model asked for a tool, `choices` how many answers were asked for.
+    `calls` says that the model asked for a tool, `choices` how many answers were asked for; a document holds them all.
     """
 
     choices: int = 1
+    is_document: bool = False
     usage: Usage | None = None
     stop: str | None = None
     failed: bool = False
@@ -112,7 +113,7 @@ class Tally:
 
     @property
     def _is_over(self) -> bool:
-        return self.stop is not None and len(self._finished) >= self.choices
+        return self.stop is not None and (self.is_document or len(self._finished) >= self.choices)
 
 
 def read_openai(tally: Tally, message: dict[str, Any]) -> None:
