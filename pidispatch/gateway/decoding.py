@@ -48,9 +48,13 @@ def decoded(answer: Answer) -> Answer:
         return Answer(answer.status, fields, _unpacked(answer.chunks, start))
     if 200 <= answer.status < 300:
         raise UpstreamFailed("its answer has a content coding that was not asked for", sent=True)
-    said = problem("api_error", "pidispatch: the provider's refusal has a content coding that was not asked for")
+    said = problem(
+        "api_error", "pidispatch: the provider's refusal has a content coding that was not asked for"
+    )
     kept = tuple(field for field in fields if field[0] != "content-type")
-    return Answer(answer.status, (*kept, ("content-type", "application/json")), iter((json.dumps(said).encode(),)))
+    return Answer(
+        answer.status, (*kept, ("content-type", "application/json")), iter((json.dumps(said).encode(),))
+    )
 
 
 def _unpacked(chunks: Iterator[bytes], start: Callable[[bytes], Unpacker]) -> Iterator[bytes]:

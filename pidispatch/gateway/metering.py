@@ -104,7 +104,9 @@ class Meter:
         usage = self._tally.final(whole=self._whole and not aborted)
         doubt = self._doubt(usage or self._tally.empty)
         if usage is None or doubt is not None:
-            return self._at_most(stop, doubt)
+            # A provider that broke off by itself, or that a proxy gave up on, may go on, and bill.
+            stops = (aborted or self._whole) and self._status not in TIMED_OUT
+            return self._at_most(stop, doubt, rate=self.most.rate if stops and doubt is None else None)
         return CallEnd(
             status=self._status,
             stop_reason=stop,
@@ -136,13 +138,13 @@ class Meter:
             return Doubt.ABOVE_THE_WINDOW
         return None
 
-    def _at_most(self, stop: str, doubt: Doubt | None) -> CallEnd:
+    def _at_most(self, stop: str, doubt: Doubt | None, *, rate: int | None) -> CallEnd:
         """What it used at most: what it held, or what was seen to be less."""
         most, told = self.most, self._told_input() if doubt is None else None
         made = most.tokens_out
-        if most.rate is not None and doubt is None:
+        if rate is not None:
             since = max(0.0, self._clock() - self._sent_at)
-            made = min(made, math.ceil(since * most.rate) * most.choices)
+            made = min(made, math.ceil(since * rate) * most.choices)
         seen = self._tally.usage if doubt is None else None
         return CallEnd(
             status=self._status,

@@ -304,9 +304,7 @@ def _known(provider: Provider, model: str) -> ProviderFacts:
     return provider.facts if figures is None else replace(provider.facts, max_tokens=figures.max_tokens)
 
 
-def _most(
-    provider: Provider, model: str, bound: Bound, limit: int, prices: Iterable[Price | None]
-) -> Most:
+def _most(provider: Provider, model: str, bound: Bound, limit: int, prices: Iterable[Price | None]) -> Most:
     figures = provider.models.get(model)
     known = figures.context_window if figures is not None else None
     windows = [known or (price.window if price is not None else None) for price in prices]

@@ -54,9 +54,7 @@ class Usage:
         if 0 < missing <= max(_SAME_TOKENS, self.asked // _SAME_SHARE) and later.cache_read > self.cache_read:
             split = replace(later, fresh=later.fresh + missing)
         made = [out for out in (self.out, later.out) if out is not None]
-        return replace(
-            split, out=max(made, default=None), reasoning=max(self.reasoning, later.reasoning)
-        )
+        return replace(split, out=max(made, default=None), reasoning=max(self.reasoning, later.reasoning))
 
 
 @dataclass(slots=True)

@@ -74,7 +74,8 @@ def read_budget(database: Database, caps: Sequence[Cap], names: Mapping[str, str
             for row in connection.execute(HOLDERS, {"most": MOST_NAMED})
         }
         assumed = {
-            (row.scope, row.unit, row.period, row.starts_on): row.assumed for row in connection.execute(ASSUMED)
+            (row.scope, row.unit, row.period, row.starts_on): row.assumed
+            for row in connection.execute(ASSUMED)
         }
         at: datetime = connection.execute(NOW).scalar_one()
     return BudgetRecord(at, [_joined(window, names, holders, assumed) for window in windows])

@@ -522,12 +522,15 @@ class ProviderCall(Base):
     tokens_cache_write_1h: Mapped[int] = _count("Of the tokens written to the cache, those for an hour")
     tokens_reasoning: Mapped[int] = _count("Of the tokens out, those of reasoning")
     measured: Mapped[bool] = mapped_column(
-        server_default=text("true"), comment="False: its provider did not say what it used, so this is the most it may have"
+        server_default=text("true"),
+        comment="False: its provider did not say what it used, so this is the most it may have",
     )
     cost_micros: Mapped[int | None] = mapped_column(
         BigInteger, comment="Micro-dollars; null while no price is known"
     )
-    cost_class: Mapped[str | None] = mapped_column(comment="metered, assumed, estimate, floor, plan or unrated")
+    cost_class: Mapped[str | None] = mapped_column(
+        comment="metered, assumed, estimate, floor, plan or unrated"
+    )
     price_version: Mapped[str | None] = mapped_column(comment="Which prices were used")
     counted_micros: Mapped[int | None] = mapped_column(
         BigInteger,
@@ -609,7 +612,9 @@ class RunUsage(Base):
     cost_micros: Mapped[int | None] = mapped_column(
         BigInteger, comment="Micro-dollars; null while no price is known"
     )
-    cost_class: Mapped[str | None] = mapped_column(comment="metered, assumed, estimate, floor, plan or unrated")
+    cost_class: Mapped[str | None] = mapped_column(
+        comment="metered, assumed, estimate, floor, plan or unrated"
+    )
     price_version: Mapped[str | None] = mapped_column(comment="Which prices were used")
 
 

@@ -51,14 +51,18 @@ def test_what_was_not_measured_cost_the_dearest_that_it_may_have_been():
 def test_input_that_was_told_costs_what_it_was_told_to_be():
     told = replace(END, tokens_out=500, measured=False, input_told=True)
 
-    assert most_of([PRICED], told, CacheWrites.LONG, ASSUMED) == Cost(300 + 7500 + 300 + 38 + 120 + 500, ASSUMED, "book 1")
+    assert most_of([PRICED], told, CacheWrites.LONG, ASSUMED) == Cost(
+        300 + 7500 + 300 + 38 + 120 + 500, ASSUMED, "book 1"
+    )
 
 
 def test_what_was_not_measured_has_no_cost_without_a_price_and_none_in_a_plan():
     unknown = CallEnd(0, "error", tokens_in=100, measured=False)
 
     assert most_of([PRICED, None], unknown, CacheWrites.NONE, ASSUMED).micros is None
-    assert most_of([no_price(Rating.PLAN, "file")], unknown, CacheWrites.LONG, ASSUMED) == Cost(0, CostClass.PLAN, "file")
+    assert most_of([no_price(Rating.PLAN, "file")], unknown, CacheWrites.LONG, ASSUMED) == Cost(
+        0, CostClass.PLAN, "file"
+    )
 
 
 def test_more_written_for_an_hour_than_written_at_all_is_not_counted_twice():

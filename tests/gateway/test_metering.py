@@ -8,9 +8,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from pidispatch.domain.rates import Doubt
 from pidispatch.domain.wireapis import ANTHROPIC, OPENAI, RESPONSES
 from pidispatch.entrypoints.scripted import SCENARIOS, usage_of, wire, wire_responses
-from pidispatch.domain.rates import Doubt
 from pidispatch.gateway.metering import Meter, Most
 from pidispatch.gateway.sse import EventData
 from pidispatch.ports import CallEnd
@@ -228,7 +228,10 @@ def test_a_running_usage_is_not_final_because_one_of_two_answers_is():
         {"choices": [{"index": 0, "finish_reason": "stop"}], "usage": {"prompt_tokens": 9, "completion_tokens": 2}},
     )  # fmt: skip
     other = sse(
-        {"choices": [{"index": 1, "finish_reason": "stop"}], "usage": {"prompt_tokens": 9, "completion_tokens": 7}}
+        {
+            "choices": [{"index": 1, "finish_reason": "stop"}],
+            "usage": {"prompt_tokens": 9, "completion_tokens": 7},
+        }
     )
 
     assert measure(OPENAI, [events], most=replace(MOST, choices=2), aborted=True) == AT_MOST
@@ -357,4 +360,6 @@ def test_a_usage_that_cannot_be_true_is_no_measurement(usage, doubt):
 
 
 def test_an_answer_without_text_may_have_used_no_tokens():
-    assert openai_end({"prompt_tokens": 9, "completion_tokens": 0}, "content_filter") == CallEnd(200, "error", 9)
+    assert openai_end({"prompt_tokens": 9, "completion_tokens": 0}, "content_filter") == CallEnd(
+        200, "error", 9
+    )
