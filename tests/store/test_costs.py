@@ -9,7 +9,9 @@ from pidispatch.domain.limits import EVERYTHING, Cap, Period, Unit
 from pidispatch.domain.outcome import Again, End
 from pidispatch.domain.rates import CostClass
 from pidispatch.domain.run import BoxEnd, Outcome
+from pidispatch.entrypoints.cli.budget import _used
 from pidispatch.ports import Admitted, CallEnd
+from pidispatch.store.budget import read_budget
 from pidispatch.store.calls import PostgresCallLedger, PostgresTickets
 from pidispatch.store.endings import PostgresEndings
 from pidispatch.store.runs import PostgresRuns
@@ -171,6 +173,26 @@ def test_windows_settle_at_what_the_calls_cost_and_those_of_a_model_at_its_own(l
         (EVERYTHING, "micros", "week"): 115,
         (EVERYTHING, "tokens", "day"): 908,
     }
+
+
+def test_the_budget_says_what_of_a_window_nobody_measured(life):
+    life.spend(30, cost(10), tokens=7)
+    life.spend(50, cost(40, ASSUMED), tokens=500, measured=False, model="other")
+    life.open(100, 900)
+    life.assume()
+    life.end()
+
+    found = read_budget(life.database, CAPS, {}).windows
+
+    assert [(window.scope, window.unit, window.used, window.assumed) for window in found] == [
+        (MODEL, "micros", 110, 100),
+        (EVERYTHING, "micros", 150, 140),
+        (EVERYTHING, "micros", 150, 140),
+        (EVERYTHING, "tokens", 1_407, 1_400),
+    ]
+    assert [_used(window) for window in found] == [
+        "at most $0.00011", "at most $0.00015", "at most $0.00015", "at most 1,407",
+    ]  # fmt: skip
 
 
 def test_an_estimate_is_never_more_than_the_hold_and_a_measure_may_be(life):
