@@ -117,6 +117,7 @@ def departures():
     departures.close()
 
 
+@pytest.mark.timeout(4 * 3600 if CASES > 300 else 1200)
 @settings(max_examples=CASES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_a_call_counts_at_least_its_bill_and_at_most_its_hold_and_a_run_at_most_its_cap(departures, data):
