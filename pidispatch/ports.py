@@ -17,7 +17,7 @@ from pidispatch.domain.oneshot import Spent
 from pidispatch.domain.outbox import Letter
 from pidispatch.domain.outcome import Again, End
 from pidispatch.domain.policy import Basis, Policy
-from pidispatch.domain.rates import CostClass, Rating
+from pidispatch.domain.rates import CostClass, Doubt, Rating
 from pidispatch.domain.run import AttemptFacts, BoxEnd, Claim, Job, Occupant, Waiting, Workspace
 from pidispatch.domain.sandbox import BoxSpec, Inode, Mount
 from pidispatch.domain.session import FRESH, KeptSession, NotKept, Staged
@@ -773,8 +773,9 @@ class CallEnd:
     """How one model call ended, as the gateway measured it.
 
     `status` is the upstream's HTTP status (0: no answer), `stop_reason` one of stop, tool_use, length, error,
-    aborted or None. Tokens are counts; `tokens_in` leaves cached ones out, `cache_write` includes `cache_write_1h`. `measured` is false when the
-    provider reported no usage and the numbers are an estimate.
+    aborted or None. Tokens are counts; `tokens_in` leaves cached ones out, `cache_write` includes `cache_write_1h`.
+    `measured` is false when the provider's last word is missing, or is in `doubt`: the numbers are then the most that the
+    call may have used, but for those of the input where `input_told`.
     """
 
     status: int
@@ -786,6 +787,8 @@ class CallEnd:
     reasoning: int = 0
     measured: bool = True
     cache_write_1h: int = 0
+    input_told: bool = False
+    doubt: Doubt | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -925,7 +928,9 @@ class CallLedger(Protocol):
         """Hold what the call may use against what is left of the run's caps, as a committed row. Calls of a run take turns."""
 
     def settle_call(self, call_id: int, end: CallEnd, cost: Cost | None = None) -> None:
-        """Write the measured end; a second settlement of one call changes nothing.
+        """Write how it ended: settled when measured, else assumed at what it used at most, its hold or less.
+
+        A second settlement of one call changes nothing.
 
         An end that comes after the call was assumed is written as an adjustment, and changes what the run has settled.
         """

@@ -1,7 +1,7 @@
 """The last good content of the operator's files, and the zone of each host's schedules.
 
 Revision ID: 0021
-Revises: 0015
+Revises: 0016
 """
 
 import sqlalchemy as sa
@@ -9,7 +9,7 @@ from alembic import op
 from sqlalchemy.dialects.postgresql import ARRAY
 
 revision = "0021"
-down_revision = "0015"
+down_revision = "0016"
 branch_labels = None
 depends_on = None
 

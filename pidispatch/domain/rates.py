@@ -1,5 +1,6 @@
 """Hold what a model costs, and reckon what a call of it came to or may come to at most."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -10,15 +11,25 @@ MILLION = 1_000_000
 class CostClass(StrEnum):
     """How far a figure of dollars may be trusted.
 
-    metered: every call measured, at a known price; floor: at least this much; plan: a subscription covers it;
-    estimate: the provider reported no usage; unrated: there is no price.
+    metered: every call measured, at a known price; assumed: at most this much, since a call ended without its usage;
+    estimate: a provider reported a usage that cannot be true; floor: at least this much; plan: a subscription covers it;
+    unrated: there is no price.
     """
 
     METERED = "metered"
+    ASSUMED = "assumed"
+    ESTIMATE = "estimate"
     FLOOR = "floor"
     PLAN = "plan"
-    ESTIMATE = "estimate"
     UNRATED = "unrated"
+
+
+class Doubt(StrEnum):
+    """Why what a provider reported cannot be what the call used."""
+
+    INPUT_TOO_SMALL = "input-too-small"
+    OUTPUT_TOO_SMALL = "output-too-small"
+    ABOVE_THE_WINDOW = "above-the-window"
 
 
 class Rating(StrEnum):
@@ -99,12 +110,14 @@ class Price:
     """What one model costs. `tiers` are (tokens in above which, rates), ascending, the first at 0.
 
     A tier's rates are for all tokens of a call that asks with more than that many. `version` names the source of the
-    figures, as records keep it. A free or planned model has one tier of zeros.
+    figures, as records keep it. A free or planned model has one tier of zeros. `window`: tokens that the model reads at
+    most, where the source says it.
     """
 
     rating: Rating
     tiers: Sequence[tuple[int, Rates]]
     version: str
+    window: int | None = None
 
     def cost(self, tokens: Tokens) -> int:
         """Micro-dollars of a call that used these, rounded up."""
@@ -127,6 +140,19 @@ class Price:
         for (above, rates), end in zip(self.tiers, ends, strict=True):
             if above == 0 or above < tokens_in:
                 yield min(end, tokens_in), rates
+
+
+# Their names say that they search by themselves: Perplexity's, OpenAI's, OpenRouter's `:online`, Groq's compound.
+_SEARCHES = re.compile(r"sonar|(?<!re)search|deep-?research|[-:]online(?![a-z])|compound")
+
+
+def lacks_request_fee(model: str, price: Price) -> bool:
+    """Whether this model searches for every request, and the price says nothing of what that costs."""
+    return (
+        price.rating is Rating.PRICED
+        and _SEARCHES.search(model.lower()) is not None
+        and not all(rates.request for _, rates in price.tiers)
+    )
 
 
 def no_price(rating: Rating, version: str) -> Price:

@@ -1,13 +1,13 @@
 """Say what a call came to, and how far the figure may be trusted."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from pidispatch.domain.rates import CostClass, Price, Rating, Tokens
+from pidispatch.domain.rates import CacheWrites, CostClass, Price, Rating, Tokens
 from pidispatch.ports import CallEnd, Cost
 
 
 def cost_of(price: Price | None, end: CallEnd) -> Cost:
-    """The cost of a call that ended so, at the price that was found when it began: history is never priced anew."""
+    """The cost of a measured call, at the price that was found when it began: history is never priced anew."""
     if price is None or price.rating is Rating.UNKNOWN:
         return Cost(None, CostClass.UNRATED, None)
     if price.rating is Rating.FREE:
@@ -17,8 +17,7 @@ def cost_of(price: Price | None, end: CallEnd) -> Cost:
     used = tokens_of(end)
     # A request that was refused is not billed, whatever one that is answered costs by itself.
     billed = 200 <= end.status < 300 or used != Tokens()
-    micros = price.cost(used) if billed else 0
-    return Cost(micros, CostClass.METERED if end.measured else CostClass.ESTIMATE, price.version)
+    return Cost(price.cost(used) if billed else 0, CostClass.METERED, price.version)
 
 
 def dearest_of(prices: Iterable[Price | None], end: CallEnd) -> Cost:
@@ -26,6 +25,28 @@ def dearest_of(prices: Iterable[Price | None], end: CallEnd) -> Cost:
     costs = [cost_of(price, end) for price in prices]
     unknown = [cost for cost in costs if cost.micros is None]
     return unknown[0] if unknown else max(costs, key=lambda cost: cost.micros or 0)
+
+
+def most_of(prices: Sequence[Price | None], end: CallEnd, writes: CacheWrites, doubt: CostClass) -> Cost:
+    """The most that a call came to which was not measured, of the class `doubt`: all of its models may be billed.
+
+    Input that was not told may have been billed as the dearest kind that the request allows.
+    """
+    costs = [cost_of(price, end) for price in prices]
+    if any(cost.micros is None for cost in costs):
+        return Cost(None, CostClass.UNRATED, None)
+    tokens = tokens_of(end)
+    most = [
+        price.most(tokens_in=tokens.asked, tokens_out=tokens.out, writes=writes)
+        for price in prices
+        if price is not None
+    ]
+    rated = [cost.cost_class for cost in costs]
+    return Cost(
+        costs[0].micros if end.input_told else sum(most),
+        doubt if CostClass.METERED in rated else rated[0],
+        costs[0].version,
+    )
 
 
 def tokens_of(end: CallEnd) -> Tokens:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pidispatch.domain.rates import Price, Rating
+from pidispatch.domain.rates import Price, Rating, lacks_request_fee
 from pidispatch.gateway.genairates import tiers_of
 from pidispatch.ports import Clock
 
@@ -81,7 +81,10 @@ class GenaiPrices:
         if found is None or not found.prices:
             return None
         tiers = tiers_of(found.get_prices(self._clock()), f"{provider}/{name}")
-        return Price(Rating.PRICED, tiers, self._version) if tiers else None
+        if not tiers:
+            return None
+        price = Price(Rating.PRICED, tiers, self._version, window=found.context_window)
+        return None if lacks_request_fee(name, price) else price
 
     def _all(self) -> dict[str, _Book]:
         if self._books is None:

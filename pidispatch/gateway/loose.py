@@ -1,5 +1,6 @@
 """Look into JSON that somebody else wrote: each look answers for any value."""
 
+import math
 from typing import Any
 
 
@@ -12,7 +13,12 @@ def as_dicts(value: Any) -> list[dict[str, Any]]:
 
 
 def as_count(value: Any) -> int | None:
-    """A token count, or None for what cannot be one (over 2^31 is no count of tokens in one call)."""
+    """A token count, or None for what cannot be one (over 2^31 is no count of tokens in one call).
+
+    Some servers write counts as floats; a part of a token is a whole one.
+    """
+    if isinstance(value, float) and math.isfinite(value):
+        value = math.ceil(value)
     sound = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**31
     return value if sound else None
 

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from pidispatch.domain.files.pricefigures import Like
 from pidispatch.domain.files.prices import PriceFile
-from pidispatch.domain.rates import Price
+from pidispatch.domain.rates import Price, lacks_request_fee
 
 
 class Prices(Protocol):
@@ -34,8 +34,12 @@ class FilePrices:
         self._current, self._beneath = current, beneath
 
     def find(self, provider: str, model: str) -> Price | None:
+        found = self._find(provider, model)
+        return None if found is None or lacks_request_fee(model, found) else found
+
+    def _find(self, provider: str, model: str) -> Price | None:
         said = self._current().find(provider, model)
         if not isinstance(said, Like):
             return said or self._beneath.find(provider, model)
         like = self._beneath.find(said.provider, said.model)
-        return None if like is None else replace(like, version=f"{said.version}, {like.version}")
+        return None if like is None else replace(like, version=f"{said.version}, {like.version}", window=None)

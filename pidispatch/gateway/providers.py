@@ -34,6 +34,7 @@ class Secret(Protocol):
 @dataclass(frozen=True, slots=True)
 class Provider:
     """One provider as this gateway may use it. The key shows in no repr. `slots`: calls at a time, None: any number.
+    `rate`: tokens a second that no answer passes, None: nobody knows.
 
     `elsewhere`: models whose name begins so are reached by another wire API when pi's own entry is used.
     """
@@ -46,6 +47,12 @@ class Provider:
     models: Mapping[str, ModelFigures] = field(default_factory=dict)
     elsewhere: tuple[str, ...] = ()
     patience: Patience = USUAL
+    rate: int | None = None
+
+    @property
+    def tells_input(self) -> bool:
+        """Its answers begin with the exact count of their input; other servers of that API begin with a guess."""
+        return self.facts.name == "anthropic" and self.facts.api == ANTHROPIC
 
     def credentials(self) -> tuple[tuple[str, str], ...]:
         """The header that carries the key; none for a provider that needs no key."""
@@ -189,10 +196,11 @@ def _provider(name: str, entry: ProviderEntry, purse: _Purse, patience: Patience
         url,
         known.takes_options,
         credential.key,
-        entry.slots,
-        entry.models,
-        known.elsewhere,
-        patience,
+        slots=entry.slots,
+        models=entry.models,
+        elsewhere=known.elsewhere,
+        patience=patience,
+        rate=entry.rate,
     )
 
 

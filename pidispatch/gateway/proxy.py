@@ -2,26 +2,29 @@
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import structlog
 
 from pidispatch.domain.masking import Keys, Mask
-from pidispatch.domain.rates import Price
+from pidispatch.domain.rates import CostClass, Price
 from pidispatch.domain.redaction import Redactor
 from pidispatch.domain.wireapis import OPENAI
 from pidispatch.errors import DatabaseUnavailable
-from pidispatch.gateway.bounding import Bound, Bounds
-from pidispatch.gateway.costing import dearest_of
+from pidispatch.gateway.bounding import LARGEST_WINDOW, OVERHEAD, Bound, Bounds
+from pidispatch.gateway.costing import dearest_of, most_of
+from pidispatch.gateway.decoding import decoded
 from pidispatch.gateway.denial import denial
 from pidispatch.gateway.departures import Departures
+from pidispatch.gateway.doubts import Doubts
 from pidispatch.gateway.envelope import Envelope, NotARequest, edited, usage_edits
 from pidispatch.gateway.fields import Beside, answered, beside
 from pidispatch.gateway.http1 import Departed, Fields, Head, Wire, problem
 from pidispatch.gateway.judges import Judges
 from pidispatch.gateway.judging import Question
-from pidispatch.gateway.metering import Meter
+from pidispatch.gateway.metering import Meter, Most
 from pidispatch.gateway.pressure import Asker, Pressure
 from pidispatch.gateway.prices import NO_PRICES, Prices
 from pidispatch.gateway.providers import Provider
@@ -30,7 +33,7 @@ from pidispatch.gateway.refusal import OURS, look
 from pidispatch.gateway.settling import Settler, hold
 from pidispatch.gateway.turn import Turn
 from pidispatch.gateway.upstream import Answer, Line, Upstream, UpstreamFailed
-from pidispatch.ports import CallEnd, CallLedger, CallOpened, CallRefused, Ticket
+from pidispatch.ports import CallEnd, CallLedger, CallOpened, CallRefused, Cost, Ticket
 
 HOLD_SECONDS = 60.0
 
@@ -107,14 +110,15 @@ class Proxy:
         prices: Prices = NO_PRICES,
         upstream: Upstream | None = None,
         hold_seconds: float = HOLD_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._ledger, self._settler, self._departures = ledger, settler, departures
         self._bounds, self._prices = bounds or Bounds(), prices
         self._reach = reach or Reach()
         self._pressure, self._redactor, self._keys = pressure, redactor, keys
         self._upstream = upstream or Upstream()
-        self._hold_seconds = hold_seconds
-        self._judges = Judges()
+        self._hold_seconds, self._clock = hold_seconds, clock
+        self._doubts, self._judges = Doubts(), Judges()
 
     def prepare(self) -> None:
         """Start what takes long to start."""
@@ -140,8 +144,9 @@ class Proxy:
         # Names are kept in rows; the body, in which the provider reads them, stays as it is.
         envelope = replace(judged.envelope, model=self._redactor.text(judged.envelope.model))
         bound = replace(judged.bound, models=tuple(map(self._redactor.text, judged.bound.models)))
-        meter = Meter(provider.facts.api, len(body))
         prices = {model: self._prices.find(provider.facts.name, model) for model in bound.models}
+        most = _most(provider, envelope.model, bound, bound.output.limit, prices.values())
+        meter = Meter(provider.facts.api, most, clock=self._clock)
         call = Call(ticket, provider, envelope, passed, body, wire, meter, bound, prices, self._keys)
         with lines.track(call.line), self._departures.watch(wire.sock, call.line.cut):
             call_id = self._open(call)
@@ -171,9 +176,8 @@ class Proxy:
             call.wire.answer(402, denial(facts.api, answer.reason, bound.problem))
             return None
         call.limit = bound.granted(call.prices.get, answer)
-        if bound.problem is None:
-            limit = bound.output.limit if call.limit is None else call.limit
-            call.meter.bound(tokens_in=bound.tokens_in, tokens_out=limit * bound.output.choices)
+        if call.limit is not None:
+            call.meter.most = replace(call.meter.most, tokens_out=call.limit * bound.output.choices)
         return answer.call_id
 
     def _bar(self, call: Call, call_id: int, barred: Barred) -> None:
@@ -192,7 +196,7 @@ class Proxy:
             self._settle(call, call_id, end)
 
     def _settle(self, call: Call, call_id: int, end: CallEnd) -> None:
-        cost = dearest_of(call.prices.values(), end)
+        end, cost = self._cost(call, end)
         self._settler.settle(call.ticket.run_id, call_id, end, cost)
         self._bounds.learn(call.ticket.run_id, call.bound, end)
         said = {"run": call.ticket.public_id, "call": call_id, "tokens_out": end.tokens_out}
@@ -207,6 +211,20 @@ class Proxy:
             measured=end.measured,
             micros=cost.micros,
         )
+
+    def _cost(self, call: Call, end: CallEnd) -> tuple[CallEnd, Cost]:
+        """What the call came to. One that was not measured came to the most of each model that may have answered."""
+        if end.measured:
+            return end, dearest_of(call.prices.values(), end)
+        is_limited = call.limit is not None or call.bound.output.is_limited
+        sure = CostClass.ASSUMED if end.doubt is None and is_limited else CostClass.ESTIMATE
+        cost = most_of(list(call.prices.values()), end, call.bound.writes, sure)
+        if call.bound.problem is not None:
+            cost = replace(cost, micros=None)
+        if end.doubt is not None:
+            self._doubts.tell(call.ticket, call.envelope.model, end.doubt)
+        answers = len(call.bound.models)
+        return replace(end, tokens_in=end.tokens_in * answers, tokens_out=end.tokens_out * answers), cost
 
     def _exchange(self, call: Call) -> CallEnd:
         """Send when it is the call's turn, and again when the provider was busy: that was neither billed nor seen."""
@@ -230,7 +248,7 @@ class Proxy:
         try:
             asked = (_url(call), _asked(call), _body(call))
             with self._upstream.post(*asked, call.line, call.provider.patience) as answer:
-                whole, refusal = look(answer, call.envelope.model, is_stream=call.envelope.stream)
+                whole, refusal = look(decoded(answer), call.envelope.model, is_stream=call.envelope.stream)
                 if refusal is not None:
                     turn.refused(refusal)
                     return None
@@ -290,6 +308,7 @@ def _relay(call: Call, answer: Answer) -> None:
         call.meter.feed(chunk)
         write(mask.feed(chunk))
     write(mask.end())
+    call.meter.finish()
     if not (sized or bare):
         wire.end_chunks()
 
@@ -309,3 +328,18 @@ def _body(call: Call) -> bytes:
     if call.envelope.stream and call.provider.takes_options and call.provider.facts.api == OPENAI:
         edits += usage_edits(call.body, call.envelope)
     return edited(call.body, edits) if edits else call.body
+
+
+def _most(provider: Provider, model: str, bound: Bound, limit: int, prices: Iterable[Price | None]) -> Most:
+    figures = provider.models.get(model)
+    known = figures.context_window if figures is not None else None
+    windows = [known or (price.window if price is not None else None) for price in prices]
+    return Most(
+        tokens_in=bound.tokens_in,
+        tokens_out=limit * bound.output.choices,
+        choices=bound.output.choices,
+        text_bytes=1 if bound.problem is not None else max(1, bound.tokens_in - OVERHEAD),
+        window=max(window or LARGEST_WINDOW for window in windows),
+        rate=provider.rate,
+        tells_input=provider.tells_input and len(bound.models) == 1,
+    )

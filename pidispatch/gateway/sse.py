@@ -38,6 +38,11 @@ class EventData:
         self._extend(rest)
         return found
 
+    def rest(self) -> list[bytes]:
+        """The stream is over: an event that lacks only its empty line is one, as some servers end."""
+        data = [self._end_line(), self._end_event()]
+        return [each for each in data if each is not None]
+
     def _extend(self, piece: bytes) -> None:
         self._line_size += len(piece)
         if self._line_size <= self._most:

@@ -1,7 +1,6 @@
 """Read what a model call used from the JSON of chat completions and of messages."""
 
-import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pidispatch.gateway.loose import as_count, as_dict, as_dicts, first_count
@@ -22,127 +21,205 @@ _ANTHROPIC_STOPS = {
     "max_tokens": "length",
     "model_context_window_exceeded": "length",
 }
+# Names of members whose texts are no words of the model.
+_LABELS = frozenset({"type", "role", "id"})
+# Two reports of one prompt may differ by the marks around its messages.
+_SAME_TOKENS, _SAME_SHARE = 64, 50
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """One report of a provider. `out` is None in a report that says nothing of the output."""
+
+    fresh: int
+    out: int | None
+    cache_read: int = 0
+    cache_write: int = 0
+    cache_write_1h: int = 0
+    reasoning: int = 0
+
+    @property
+    def asked(self) -> int:
+        """All tokens in."""
+        return self.fresh + self.cache_read + self.cache_write
+
+    def joined(self, later: "Usage") -> "Usage":
+        """Both reports as one: never less than either, but that the later one may split the same input finer.
+
+        Some servers of the messages API put the whole prompt in the first report, and in the last one what of it came
+        from the cache.
+        """
+        missing = self.asked - later.asked
+        split = later if missing <= 0 else self
+        if 0 < missing <= max(_SAME_TOKENS, self.asked // _SAME_SHARE) and later.cache_read > self.cache_read:
+            split = replace(later, fresh=later.fresh + missing)
+        made = [out for out in (self.out, later.out) if out is not None]
+        return replace(split, out=max(made, default=None), reasoning=max(self.reasoning, later.reasoning))
 
 
 @dataclass(slots=True)
 class Tally:
     """What has been seen of one answer. `text` counts bytes of generated text, `pieces` the events that had some;
-    `calls` says that the model asked for a tool.
-
-    `reported` is true once the provider's final usage was seen; before it, `tokens_out` may be a running count.
+    `calls` says that the model asked for a tool, `choices` how many answers were asked for; a document holds them all.
     """
 
-    tokens_in: int | None = None
-    tokens_out: int | None = None
-    cache_read: int = 0
-    cache_write: int = 0
-    cache_write_1h: int = 0
-    reasoning: int = 0
+    choices: int = 1
+    is_document: bool = False
+    usage: Usage | None = None
     stop: str | None = None
     failed: bool = False
     text: int = 0
     pieces: int = 0
     calls: bool = False
-    reported: bool = False
-    understood: bool = False
+    _finished: set[int] = field(default_factory=set)
+    _told_over: bool = False
+    _told_pieces: int = -1
+
+    def write(self, size: int) -> None:
+        """So many bytes of text; what was reported before them is not the end of it."""
+        self.text += size
+        if size > 0:
+            self.pieces += 1
+            self._told_over = False
+
+    def finish(self, stop: str, choice: int = 0) -> None:
+        """One of the answers has ended."""
+        self.stop = stop
+        self._finished.add(choice)
+
+    def tell(self, report: Usage) -> None:
+        """The provider reports; a report that takes back what an earlier one said is not the last word."""
+        before, self.usage = self.usage, report if self.usage is None else self.usage.joined(report)
+        if report.asked == 0 or report.out is None or report.out < ((before and before.out) or 0):
+            return
+        self._told_pieces = self.pieces
+        self._told_over = self._told_over or self._is_over
+
+    def final(self, *, whole: bool) -> Usage | None:
+        """The provider's last word; None while there is none.
+
+        That is a report with the end of all answers or behind it. In an answer that came `whole` also one before, unless
+        text followed it.
+        """
+        last = self._told_over or (whole and self._told_pieces == self.pieces)
+        return self.usage if self._is_over and last else None
+
+    @property
+    def empty(self) -> Usage | None:
+        """What was reported of an answer that is over, where that is no token in."""
+        return self.usage if self._is_over and self.usage is not None and self.usage.asked == 0 else None
+
+    @property
+    def _is_over(self) -> bool:
+        return self.stop is not None and (self.is_document or len(self._finished) >= self.choices)
 
 
 def read_openai(tally: Tally, message: dict[str, Any]) -> None:
     """One chunk of a chat completion, or a whole one (platform.openai.com/docs/api-reference/chat)."""
-    tally.understood = True
     tally.failed = tally.failed or bool(message.get("error"))
-    for choice in as_dicts(message.get("choices")):
-        size = (
+    choices = as_dicts(message.get("choices"))
+    for number, choice in enumerate(choices):
+        tally.write(
             text_size(choice.get("delta")) + text_size(choice.get("message")) + text_size(choice.get("text"))
         )
-        tally.text += size
-        tally.pieces += size > 0
         reason = choice.get("finish_reason")
         if isinstance(reason, str):
-            tally.stop = _OPENAI_STOPS.get(reason, "error")
-    usage = as_dict(message.get("usage")) or as_dict(as_dict(message.get("x_groq")).get("usage"))
-    if as_count(usage.get("prompt_tokens")) is not None:
-        _openai_usage(tally, usage)
-    # Some servers send a running usage with every chunk; it is final once the answer has ended.
-    tally.reported = tally.tokens_in is not None and tally.stop is not None
+            place = as_count(choice.get("index"))
+            tally.finish(_OPENAI_STOPS.get(reason, "error"), number if place is None else place)
+    reports = [message.get("usage"), as_dict(message.get("x_groq")).get("usage")]
+    if tally.choices == 1:  # Moonshot's; of several answers nobody knows whether each says its own part
+        reports += [choice.get("usage") for choice in choices]
+    for report in map(as_dict, reports):
+        if as_count(report.get("prompt_tokens")) is not None:
+            tally.tell(_openai_usage(report))
 
 
-def _openai_usage(tally: Tally, usage: dict[str, Any]) -> None:
+def _openai_usage(usage: dict[str, Any]) -> Usage:
     asked = as_dict(usage.get("prompt_tokens_details"))
     made = as_dict(usage.get("completion_tokens_details"))
-    prompt = as_count(usage.get("prompt_tokens")) or 0
     read = first_count(
         asked.get("cached_tokens"), usage.get("prompt_cache_hit_tokens"), usage.get("cached_tokens")
     )
-    tally.cache_read = min(read, prompt)
-    tally.cache_write = min(first_count(asked.get("cache_write_tokens")), prompt - tally.cache_read)
-    tally.tokens_in = prompt - tally.cache_read - tally.cache_write
-    # Where reasoning is left out of completion_tokens (xAI), the total still holds it.
-    total = first_count(usage.get("total_tokens"))
-    tally.tokens_out = max(first_count(usage.get("completion_tokens")), total - prompt)
-    tally.reasoning = first_count(made.get("reasoning_tokens"), usage.get("reasoning_tokens"))
+    return split_usage(
+        prompt=first_count(usage.get("prompt_tokens")),
+        read=read,
+        written=first_count(asked.get("cache_write_tokens")),
+        out=as_count(usage.get("completion_tokens")),
+        total=as_count(usage.get("total_tokens")),
+        reasoning=first_count(made.get("reasoning_tokens"), usage.get("reasoning_tokens")),
+    )
+
+
+def split_usage(
+    *, prompt: int, read: int, written: int, out: int | None, total: int | None, reasoning: int
+) -> Usage:
+    """A report in which the tokens of the prompt include cached ones."""
+    read = min(read, prompt)
+    written = min(written, prompt - read)
+    # Where reasoning is left out of the output (xAI), the total still holds it.
+    made = [number for number in (out, None if total is None else total - prompt) if number is not None]
+    return Usage(
+        fresh=prompt - read - written,
+        out=None if out is None and total is None else max(0, *made),
+        cache_read=read,
+        cache_write=written,
+        reasoning=reasoning,
+    )
 
 
 def read_anthropic(tally: Tally, message: dict[str, Any]) -> None:
     """One event of a message stream, or a whole message (docs.anthropic.com/en/api/messages-streaming)."""
-    tally.understood = True
     kind = message.get("type")
     if kind == "error":
         tally.failed = True
-    elif kind == "message_start":
-        _anthropic_usage(tally, as_dict(as_dict(message.get("message")).get("usage")))
     elif kind in ("content_block_start", "content_block_delta"):
-        size = text_size(message.get("delta")) + text_size(message.get("content_block"))
-        tally.text += size
-        tally.pieces += size > 0
+        tally.write(text_size(message.get("delta")) + text_size(message.get("content_block")))
     elif kind == "message_delta":
-        _anthropic_usage(tally, as_dict(message.get("usage")))
         _anthropic_stop(tally, as_dict(message.get("delta")).get("stop_reason"))
     elif kind == "message":
-        tally.text += text_size(message.get("content"))
-        _anthropic_usage(tally, as_dict(message.get("usage")))
+        tally.write(text_size(message.get("content")))
         _anthropic_stop(tally, message.get("stop_reason"))
+    # With the beginning, with the end, or behind it: wherever a server tells it.
+    for holder in (as_dict(message.get("message")), message):
+        if usage := as_dict(holder.get("usage")):
+            _anthropic_usage(tally, usage)
 
 
 def _anthropic_stop(tally: Tally, reason: Any) -> None:
     if isinstance(reason, str):
-        tally.stop = _ANTHROPIC_STOPS.get(reason, "error")
-    tally.reported = tally.stop is not None and tally.tokens_in is not None
+        tally.finish(_ANTHROPIC_STOPS.get(reason, "error"))
 
 
 def _anthropic_usage(tally: Tally, usage: dict[str, Any]) -> None:
-    """Counts are cumulative and may come again, each on its own; the largest is the last."""
-    asked = as_count(usage.get("input_tokens"))
-    if asked is not None:
-        tally.tokens_in = max(tally.tokens_in or 0, asked)
-    made = as_count(usage.get("output_tokens"))
-    if made is not None:
-        tally.tokens_out = max(tally.tokens_out or 0, made)
+    """Counts are cumulative; what a later report leaves out is as it was."""
+    before = tally.usage or Usage(0, None)
     split = as_dict(usage.get("cache_creation"))
-    long = first_count(split.get("ephemeral_1h_input_tokens"))
-    written = first_count(split.get("ephemeral_5m_input_tokens")) + long
-    tally.cache_write_1h = max(tally.cache_write_1h, long)
-    tally.cache_write = max(tally.cache_write, first_count(usage.get("cache_creation_input_tokens")), written)
-    tally.cache_read = max(tally.cache_read, first_count(usage.get("cache_read_input_tokens")))
+    long = first_count(split.get("ephemeral_1h_input_tokens"), before.cache_write_1h)
+    parts = first_count(split.get("ephemeral_5m_input_tokens")) + first_count(
+        split.get("ephemeral_1h_input_tokens")
+    )
+    written = first_count(usage.get("cache_creation_input_tokens"), before.cache_write)
     details = as_dict(usage.get("output_tokens_details"))
-    tally.reasoning = max(
-        tally.reasoning, first_count(details.get("thinking_tokens"), details.get("reasoning_tokens"))
+    tally.tell(
+        Usage(
+            fresh=first_count(usage.get("input_tokens"), before.fresh),
+            out=as_count(usage.get("output_tokens")),
+            cache_read=first_count(usage.get("cache_read_input_tokens"), before.cache_read),
+            cache_write=max(written, parts),
+            cache_write_1h=long,
+            reasoning=first_count(details.get("thinking_tokens"), details.get("reasoning_tokens")),
+        )
     )
 
 
-def estimated(size: int) -> int:
-    """Tokens of this many bytes, rather too many than too few."""
-    return math.ceil(size / 3)
-
-
 def text_size(value: Any, depth: int = 8) -> int:
-    """The bytes of all strings in a value, to a bounded depth."""
+    """The bytes of all strings in a value that a model may have written, to a bounded depth."""
     if isinstance(value, str):
         return len(value.encode("utf-8", "surrogatepass"))
     if depth == 0:
         return 0
     if isinstance(value, dict):
-        return sum(text_size(item, depth - 1) for item in value.values())
+        return sum(text_size(item, depth - 1) for name, item in value.items() if name not in _LABELS)
     if isinstance(value, list):
         return sum(text_size(item, depth - 1) for item in value)
     return 0

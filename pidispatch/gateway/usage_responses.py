@@ -3,7 +3,7 @@
 from typing import Any
 
 from pidispatch.gateway.loose import as_count, as_dict, as_dicts, first_count
-from pidispatch.gateway.usage import Tally, text_size
+from pidispatch.gateway.usage import Tally, split_usage, text_size
 
 # What the client is to do before the model goes on.
 _CALLS = (
@@ -16,7 +16,6 @@ _ITEM = ("response.output_item.added", "response.output_item.done")
 
 def read_responses(tally: Tally, message: dict[str, Any]) -> None:
     """One event of a response stream, or a whole response (platform.openai.com/docs/api-reference/responses)."""
-    tally.understood = True
     kind = message.get("type")
     if kind == "error":
         tally.failed = True
@@ -25,29 +24,28 @@ def read_responses(tally: Tally, message: dict[str, Any]) -> None:
     elif kind in _ITEM:
         _item(tally, as_dict(message.get("item")))
     elif isinstance(kind, str) and kind.endswith(".delta"):
-        size = text_size(message.get("delta"))
-        tally.text += size
-        tally.pieces += size > 0
+        tally.write(text_size(message.get("delta")))
     elif kind is None:
         _whole(tally, message)
+    if kind is not None:
+        _tell(tally, as_dict(message.get("usage")))
 
 
 def _item(tally: Tally, item: dict[str, Any]) -> None:
     tally.calls = tally.calls or item.get("type") in _CALLS
     # Reasoning that is not shown is paid for all the same; this is all that can be seen of it before the end.
-    tally.text += text_size(item.get("encrypted_content"))
+    tally.write(text_size(item.get("encrypted_content")))
 
 
 def _whole(tally: Tally, response: dict[str, Any]) -> None:
     output = as_dicts(response.get("output"))
     tally.calls = tally.calls or any(item.get("type") in _CALLS for item in output)
-    tally.text = max(tally.text, text_size(output))
+    if (size := text_size(output)) > tally.text:
+        tally.write(size - tally.text)
     tally.failed = tally.failed or bool(response.get("error"))
-    tally.stop = _stop(tally, response)
-    usage = as_dict(response.get("usage"))
-    if as_count(usage.get("input_tokens")) is not None:
-        _usage(tally, usage)
-    tally.reported = tally.tokens_in is not None and tally.stop is not None
+    if (stop := _stop(tally, response)) is not None:
+        tally.finish(stop)
+    _tell(tally, as_dict(response.get("usage")))
 
 
 def _stop(tally: Tally, response: dict[str, Any]) -> str | None:
@@ -61,14 +59,18 @@ def _stop(tally: Tally, response: dict[str, Any]) -> str | None:
     return "length" if status == "incomplete" and reason == "max_output_tokens" else "error"
 
 
-def _usage(tally: Tally, usage: dict[str, Any]) -> None:
+def _tell(tally: Tally, usage: dict[str, Any]) -> None:
+    if as_count(usage.get("input_tokens")) is None:
+        return
     asked = as_dict(usage.get("input_tokens_details"))
     made = as_dict(usage.get("output_tokens_details"))
-    prompt = first_count(usage.get("input_tokens"))
-    tally.cache_read = min(first_count(asked.get("cached_tokens")), prompt)
-    tally.cache_write = min(first_count(asked.get("cache_write_tokens")), prompt - tally.cache_read)
-    tally.tokens_in = prompt - tally.cache_read - tally.cache_write
-    # Where reasoning is left out of output_tokens, the total still holds it.
-    total = first_count(usage.get("total_tokens"))
-    tally.tokens_out = max(first_count(usage.get("output_tokens")), total - prompt)
-    tally.reasoning = first_count(made.get("reasoning_tokens"))
+    tally.tell(
+        split_usage(
+            prompt=first_count(usage.get("input_tokens")),
+            read=first_count(asked.get("cached_tokens")),
+            written=first_count(asked.get("cache_write_tokens")),
+            out=as_count(usage.get("output_tokens")),
+            total=as_count(usage.get("total_tokens")),
+            reasoning=first_count(made.get("reasoning_tokens")),
+        )
+    )

@@ -5,34 +5,38 @@ from typing import Any
 
 from sqlalchemy import text
 
+from pidispatch.store.costs import TURN
 from pidispatch.store.database import Database
 from pidispatch.store.endings import USED, USED_FROM
 from pidispatch.store.ledger import settle_again
 
-# An estimate is never more than the most that the call could come to.
+SETTLED_AS = "CASE WHEN CAST(:measured AS boolean) THEN 'settled' ELSE 'assumed' END"
+# What was not measured is never more than the most that the call could come to.
 SETTLED_AT = """
   CASE WHEN CAST(:measured AS boolean) OR CAST(:micros AS bigint) IS NULL THEN CAST(:micros AS bigint)
        ELSE least(CAST(:micros AS bigint), held_micros) END
 """
-LOCK_RUN = text("""
-SELECT r.id FROM runs r WHERE r.id = (SELECT c.run_id FROM provider_calls c WHERE c.id = :id AND c.state = 'assumed')
+# Assumed while nobody saw its end.
+NO_END = "c.state = 'assumed' AND c.status IS NULL"
+LOCK_RUN = text(f"""
+SELECT r.id FROM runs r WHERE r.id = (SELECT c.run_id FROM provider_calls c WHERE c.id = :id AND {NO_END})
 FOR NO KEY UPDATE OF r
-""")
-# The call becomes a settled one, so this happens once; its hold stays on record.
+""")  # noqa: S608 - fixed words
+# The call has an end from then on, so this happens once; its hold stays on record.
 SETTLE_LATE = text(f"""
 WITH before AS (
   SELECT id, run_id, attempt, counted_micros, counted_tokens, cost_micros AS micros,
          tokens_in + tokens_out + tokens_cache_read + tokens_cache_write AS tokens
-  FROM provider_calls WHERE id = :id AND state = 'assumed' FOR NO KEY UPDATE),
+  FROM provider_calls c WHERE id = :id AND {NO_END} FOR NO KEY UPDATE),
 late AS (
-  UPDATE provider_calls c SET state = 'settled', status = :status, stop_reason = :stop_reason, tokens_in = :tokens_in,
+  UPDATE provider_calls c SET state = {SETTLED_AS}, status = :status, stop_reason = :stop_reason, tokens_in = :tokens_in,
     tokens_out = :tokens_out, tokens_cache_read = :cache_read, tokens_cache_write = :cache_write,
     tokens_cache_write_1h = :cache_write_1h, tokens_reasoning = :reasoning, measured = :measured,
     cost_micros = {SETTLED_AT}, cost_class = :cost_class, price_version = :version
   FROM before WHERE c.id = before.id
   RETURNING c.id, c.counted_micros, c.counted_tokens, c.cost_micros AS micros,
             c.tokens_in + c.tokens_out + c.tokens_cache_read + c.tokens_cache_write AS tokens,
-            coalesce(c.stop_reason IN ('stop', 'tool_use', 'length'), false)::int AS turns),
+            {TURN}::int - 1 AS turns),
 moved AS (
   UPDATE run_attempts a SET
     used_micros = a.used_micros + coalesce(late.counted_micros, 0) - coalesce(before.counted_micros, 0),

@@ -11,7 +11,8 @@ from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.sql import bindparam
 
 from pidispatch.ports import NOTHING_KNOWN, Budget, CallEnd, CallOpened, CallRefused, Cost, Ticket, Worst
-from pidispatch.store.adjustments import SETTLED_AT, settle_late
+from pidispatch.store.adjustments import SETTLED_AS, SETTLED_AT, settle_late
+from pidispatch.store.costs import TURN
 from pidispatch.store.database import Database
 from pidispatch.store.models import OCCUPYING_SQL
 from pidispatch.store.pipeline import alone
@@ -47,13 +48,12 @@ OPEN_CALL = text("SELECT call, may_micros, may_tokens, refused FROM call_open(:a
 # The sums of the attempt move with the call, so that whoever opens the next one never adds up all that were.
 SETTLE_CALL = text(f"""
 WITH settled AS (
-  UPDATE provider_calls SET state = 'settled', settled_at = clock_timestamp(), status = :status,
+  UPDATE provider_calls c SET state = {SETTLED_AS}, settled_at = clock_timestamp(), status = :status,
     stop_reason = :stop_reason, tokens_in = :tokens_in, tokens_out = :tokens_out, tokens_cache_read = :cache_read,
     tokens_cache_write = :cache_write, tokens_cache_write_1h = :cache_write_1h, tokens_reasoning = :reasoning,
     measured = :measured, cost_micros = {SETTLED_AT}, cost_class = :cost_class, price_version = :version
   WHERE id = :id AND state = 'held'
-  RETURNING run_id, attempt, counted_micros, counted_tokens,
-            coalesce(stop_reason IN ('stop', 'tool_use', 'length'), false)::int AS turns)
+  RETURNING run_id, attempt, counted_micros, counted_tokens, {TURN}::int AS turns)
 UPDATE run_attempts a SET used_micros = a.used_micros + coalesce(s.counted_micros, 0),
   used_tokens = a.used_tokens + s.counted_tokens, used_turns = a.used_turns + s.turns
 FROM settled s WHERE a.run_id = s.run_id AND a.attempt = s.attempt RETURNING a.run_id
@@ -73,13 +73,14 @@ WHERE r.id = :run
 ASSUME = """
 WITH assumed AS (
   UPDATE provider_calls SET state = 'assumed', settled_at = clock_timestamp(), measured = false,
-    cost_micros = held_micros, cost_class = 'floor'
+    cost_micros = held_micros, cost_class = 'assumed'
   WHERE state = 'held' AND {which} RETURNING run_id, attempt, counted_micros, counted_tokens),
 sums AS (
   SELECT run_id, attempt, coalesce(sum(counted_micros), 0) AS micros, sum(counted_tokens) AS tokens, count(*) AS calls
   FROM assumed GROUP BY run_id, attempt),
 moved AS (
-  UPDATE run_attempts a SET used_micros = a.used_micros + s.micros, used_tokens = a.used_tokens + s.tokens
+  UPDATE run_attempts a SET used_micros = a.used_micros + s.micros, used_tokens = a.used_tokens + s.tokens,
+    used_turns = a.used_turns + s.calls
   FROM sums s WHERE a.run_id = s.run_id AND a.attempt = s.attempt)
 SELECT coalesce(sum(calls), 0)::int FROM sums
 """

@@ -9,7 +9,7 @@ from pidispatch.domain.run import BoxEnd, Claim, Outcome
 from pidispatch.domain.session import KeptSession, NotKept
 from pidispatch.errors import StaleEpoch
 from pidispatch.store.chains import plant
-from pidispatch.store.costs import COST, COST_CLASS, PRICES
+from pidispatch.store.costs import COST, COST_CLASS, PRICES, TURN
 from pidispatch.store.database import Database
 from pidispatch.store.ledger import close, expire_payload, reopen
 from pidispatch.store.sessions import keep
@@ -46,7 +46,7 @@ USED = """
 USED_FROM = f"""
   (SELECT count(c.id) AS calls,
           CASE WHEN bool_or(a.go_at IS NOT NULL)
-               THEN count(c.id) FILTER (WHERE c.stop_reason IN ('stop', 'tool_use', 'length')) END AS turns,
+               THEN count(c.id) FILTER (WHERE {TURN}) END AS turns,
           coalesce(sum(c.tokens_in), 0) AS tokens_in, coalesce(sum(c.tokens_out), 0) AS tokens_out,
           coalesce(sum(c.tokens_cache_read), 0) AS cache_read, coalesce(sum(c.tokens_cache_write), 0) AS cache_write,
           {COST} AS cost_micros, {COST_CLASS} AS cost_class

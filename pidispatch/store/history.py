@@ -9,7 +9,7 @@ from sqlalchemy import Connection, text
 
 from pidispatch.domain.run import State
 from pidispatch.errors import PidispatchError
-from pidispatch.store.costs import COST, COST_CLASS, HELD
+from pidispatch.store.costs import COST, COST_CLASS, HELD, TURN
 from pidispatch.store.database import Database
 from pidispatch.store.hosts import SILENT_SECONDS, STRANDED_SQL
 from pidispatch.store.models import OCCUPYING_SQL
@@ -45,7 +45,7 @@ SELECT r.id, r.public_id, r.kind, r.target, r.flow, r.trigger_type, r.state, r.o
 FROM runs r LEFT JOIN why_waiting w ON w.public_id = r.public_id
 LEFT JOIN runs q ON q.id = r.requeue_of LEFT JOIN runs g ON g.id = r.continues LEFT JOIN hosts h ON h.name = r.host
 LEFT JOIN LATERAL (
-  SELECT count(*)::int AS calls, (count(*) FILTER (WHERE c.stop_reason IN ('stop', 'tool_use', 'length')))::int AS turns,
+  SELECT count(*)::int AS calls, (count(*) FILTER (WHERE {TURN}))::int AS turns,
          coalesce(sum(c.tokens_in), 0)::bigint AS tokens_in, coalesce(sum(c.tokens_out), 0)::bigint AS tokens_out,
          coalesce(sum(c.tokens_cache_read), 0)::bigint AS cache_read,
          coalesce(sum(c.tokens_cache_write), 0)::bigint AS cache_write,

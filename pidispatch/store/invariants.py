@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from sqlalchemy import text
 
 from pidispatch.domain.checkup import Finding, Grade
+from pidispatch.store.costs import TURN
 from pidispatch.store.database import Database
 from pidispatch.store.models import OCCUPYING_SQL
 
@@ -115,16 +116,16 @@ ORDER BY 1""",  # noqa: S608 - fixed words
     Invariant(
         "call sums",
         "every attempt counts exactly its calls",
-        """
+        f"""
 SELECT r.public_id || ', attempt ' || a.attempt || ': counts ' || a.used_micros || ' micro-dollars, ' || a.used_tokens
        || ' tokens and ' || a.used_turns || ' turns, its calls ' || coalesce(s.micros, 0) || ', ' || coalesce(s.tokens, 0)
        || ' and ' || coalesce(s.turns, 0)
 FROM run_attempts a JOIN runs r ON r.id = a.run_id LEFT JOIN (
   SELECT run_id, attempt, coalesce(sum(counted_micros), 0) AS micros, sum(counted_tokens) AS tokens,
-         count(*) FILTER (WHERE stop_reason IN ('stop', 'tool_use', 'length')) AS turns
-  FROM provider_calls WHERE state <> 'held' GROUP BY run_id, attempt) s ON s.run_id = a.run_id AND s.attempt = a.attempt
+         count(*) FILTER (WHERE {TURN}) AS turns
+  FROM provider_calls c WHERE state <> 'held' GROUP BY run_id, attempt) s ON s.run_id = a.run_id AND s.attempt = a.attempt
 WHERE (a.used_micros, a.used_tokens, a.used_turns)
-      <> (coalesce(s.micros, 0), coalesce(s.tokens, 0), coalesce(s.turns, 0)) ORDER BY a.run_id, a.attempt""",
+      <> (coalesce(s.micros, 0), coalesce(s.tokens, 0), coalesce(s.turns, 0)) ORDER BY a.run_id, a.attempt""",  # noqa: S608 - fixed words
     ),
     Invariant(
         "costs",
@@ -139,11 +140,11 @@ WHERE r.state = 'ended' AND r.cost_micros IS NOT NULL AND r.cost_micros <> s.mic
     ),
     Invariant(
         "late figures",
-        "a call whose figure was put right is settled",
+        "a call whose figure was put right has an end",
         """
 SELECT r.public_id || ': call ' || c.id || ' was put right and is ' || c.state
 FROM spend_adjustments a JOIN provider_calls c ON c.id = a.call_id JOIN runs r ON r.id = a.run_id
-WHERE c.state <> 'settled' ORDER BY c.id""",
+WHERE c.state = 'held' OR c.status IS NULL ORDER BY c.id""",
     ),
     Invariant(
         "run caps",

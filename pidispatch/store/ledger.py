@@ -22,11 +22,11 @@ WITH closed AS (
   WHERE run_id = :run AND state = 'held' RETURNING window_id, held)
 UPDATE spend_windows w SET used = w.used - closed.held FROM closed WHERE w.id = closed.window_id
 """)
-# Runs settle as they were held; tokens at what was measured. Dollars settle at what each call counts: its cost, or what
-# it held when nobody could measure it. Where neither is known the hold is kept whole, or what is known if that is more.
+# Runs settle as they were held; tokens and dollars at what each call counts: what was measured, else the most that it
+# may have come to. Where neither is known the hold is kept whole, or what is known if that is more.
 SETTLE = text("""
 WITH spent AS (
-  SELECT coalesce(sum(tokens_in + tokens_out + tokens_cache_read + tokens_cache_write), 0)::bigint AS tokens,
+  SELECT coalesce(sum(counted_tokens), 0)::bigint AS tokens,
          coalesce(sum(counted_micros), 0)::bigint AS known, count(*) = count(counted_micros) AS exact
   FROM provider_calls WHERE run_id = :run),
 amounts AS (

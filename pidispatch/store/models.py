@@ -276,7 +276,7 @@ class Run(Base):
 
     exit_code: Mapped[int | None] = mapped_column(comment="The engine's, of the last attempt")
     turns: Mapped[int | None] = mapped_column(
-        comment="Calls that ended stop, tool_use or length, by the gateway"
+        comment="Calls that were answered or may have been, by the gateway"
     )
     calls: Mapped[int] = mapped_column(server_default=text("0"), comment="Model calls of all attempts")
     tokens_in: Mapped[int] = _count("Tokens in, without cached ones")
@@ -292,7 +292,7 @@ class Run(Base):
         BigInteger, server_default=text("0"), comment="Micro-dollars"
     )
     cost_class: Mapped[str | None] = mapped_column(
-        server_default=text("'metered'"), comment="metered, floor, plan, estimate or unrated"
+        server_default=text("'metered'"), comment="metered, assumed, estimate, floor, plan or unrated"
     )
     session_resumed: Mapped[bool | None] = mapped_column(comment="Whether it went on with an earlier session")
     session_reason: Mapped[str | None] = mapped_column(comment="Why it did or did not")
@@ -494,7 +494,7 @@ class RunAttempt(Base):
     refusals: Mapped[int] = mapped_column(server_default=text("0"), comment="Calls it refused")
     used_micros: Mapped[int] = _count("Micro-dollars that its settled and assumed calls count")
     used_tokens: Mapped[int] = _count("Tokens that they count")
-    used_turns: Mapped[int] = _count("Those of them that ended stop, tool_use or length")
+    used_turns: Mapped[int] = _count("Those of them that were answered or may have been")
 
 
 class ProviderCall(Base):
@@ -541,12 +541,15 @@ class ProviderCall(Base):
     tokens_cache_write_1h: Mapped[int] = _count("Of the tokens written to the cache, those for an hour")
     tokens_reasoning: Mapped[int] = _count("Of the tokens out, those of reasoning")
     measured: Mapped[bool] = mapped_column(
-        server_default=text("true"), comment="False: the provider reported nothing, this is an estimate"
+        server_default=text("true"),
+        comment="False: its provider did not say what it used, so this is the most it may have",
     )
     cost_micros: Mapped[int | None] = mapped_column(
         BigInteger, comment="Micro-dollars; null while no price is known"
     )
-    cost_class: Mapped[str | None] = mapped_column(comment="metered, floor, plan, estimate or unrated")
+    cost_class: Mapped[str | None] = mapped_column(
+        comment="metered, assumed, estimate, floor, plan or unrated"
+    )
     price_version: Mapped[str | None] = mapped_column(comment="Which prices were used")
     counted_micros: Mapped[int | None] = mapped_column(
         BigInteger,
@@ -561,8 +564,8 @@ class ProviderCall(Base):
     counted_tokens: Mapped[int | None] = mapped_column(
         BigInteger,
         Computed(
-            "CASE WHEN state = 'settled' THEN tokens_in + tokens_out + tokens_cache_read + tokens_cache_write "
-            "ELSE held_tokens END",
+            "CASE WHEN state <> 'held' AND status IS NOT NULL "
+            "THEN tokens_in + tokens_out + tokens_cache_read + tokens_cache_write ELSE held_tokens END",
             persisted=True,
         ),
         comment="Tokens it counts now against the run's cap",
@@ -628,7 +631,9 @@ class RunUsage(Base):
     cost_micros: Mapped[int | None] = mapped_column(
         BigInteger, comment="Micro-dollars; null while no price is known"
     )
-    cost_class: Mapped[str | None] = mapped_column(comment="metered, floor, plan, estimate or unrated")
+    cost_class: Mapped[str | None] = mapped_column(
+        comment="metered, assumed, estimate, floor, plan or unrated"
+    )
     price_version: Mapped[str | None] = mapped_column(comment="Which prices were used")
 
 

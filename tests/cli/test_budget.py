@@ -13,7 +13,7 @@ from tests.cli.test_runs import name_of
 from tests.store.builders import a_host, a_run, some_caps, try_next
 
 WINDOW = [
-    "scope", "name", "unit", "period", "starts_on", "resets_at", "used", "cap", "held", "settled", "state",
+    "scope", "name", "unit", "period", "starts_on", "resets_at", "used", "cap", "held", "settled", "assumed", "state",
     "holders", "held_by",
 ]  # fmt: skip
 POLICY = Policy(
@@ -64,6 +64,7 @@ def test_a_program_gets_every_window_with_keys_that_stay(pidispatch, database):
         "cap": 25,
         "held": 1,
         "settled": 0,
+        "assumed": 0,
         "state": "ok",
         "holders": 1,
         "held_by": [name_of(database, claim.run_id)],

@@ -208,14 +208,14 @@ def test_a_person_sees_what_a_run_cost_what_it_holds_and_what_was_refused(pidisp
 
     assert "  $0.25 of at most $1.00, $0.70 held\n" in running
     shown = pidispatch("show", str(claim.run_id)).out
-    assert "  ≥ $0.95 of at most $1.00\n" in shown
+    assert "  at most $0.95 of at most $1.00\n" in shown
     assert (
         "attempt 1: 2 calls refused, the last for cost-cap: it needed at least $0.10, and $0.05 was left, 2"
         in shown
     )
     said = pidispatch("explain", str(claim.run_id)).out
     assert "2 calls refused, the last for cost-cap: it needed at least $0.10, and $0.05 was left\n" in said
-    assert said.endswith("in 2 calls, ≥ $0.95 of at most $1.00\n")
+    assert said.endswith("in 2 calls, at most $0.95 of at most $1.00\n")
 
 
 def test_a_late_figure_is_shown_beside_the_record_which_stays(pidispatch, database):
@@ -227,7 +227,7 @@ def test_a_late_figure_is_shown_beside_the_record_which_stays(pidispatch, databa
     ledger.settle_call(call_id, CallEnd(200, "stop", tokens_in=9), cost(20_000))
 
     shown = pidispatch("show", str(claim.run_id))
-    assert "  ≥ $0.50 of at most $1.00\n" in shown.out
+    assert "  at most $0.50 of at most $1.00\n" in shown.out
     assert "of a call of happy 0 tokens are 9, $0.50 is $0.02\n" in shown.out
     told = pidispatch("show", str(claim.run_id), "--json").document["adjustments"]
     assert [(late["micros_before"], late["micros_after"], late["in_windows"]) for late in told] == [
@@ -240,6 +240,7 @@ def test_a_late_figure_is_shown_beside_the_record_which_stays(pidispatch, databa
     [
         (None, "unrated", "no price"),
         (250_000, "metered", "$0.25"),
+        (250_000, "assumed", "at most $0.25"),
         (250_000, "floor", "≥ $0.25"),
         (250_000, "estimate", "~ $0.25 est."),
         (0, "plan", "$0.00 (plan)"),

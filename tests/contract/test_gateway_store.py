@@ -305,10 +305,10 @@ def test_a_dollar_cap_and_no_price_cannot_be_enforced(side):
     assert side.refusals() == ("cost-cap-unenforceable", 1)
 
 
-def test_turns_are_the_calls_that_ended_well_and_those_that_may_yet(side):
+def test_turns_are_the_calls_that_were_answered_and_those_that_may_yet_be(side):
     go(side)
     side.caps(max_turns=3)
-    for status, stop in ((200, "stop"), (500, None), (200, "tool_use"), (200, "aborted")):
+    for status, stop in ((200, "stop"), (500, "error"), (200, "tool_use"), (0, "error")):
         side.ledger.settle_call(ask(side).call_id, CallEnd(status, stop))
     last = ask(side)
 
@@ -317,6 +317,50 @@ def test_turns_are_the_calls_that_ended_well_and_those_that_may_yet(side):
     assert ask(side) == CallRefused("turn-cap")
     assert side.ledger.budget(side.run_id).turns == 3
     assert side.refusals() == ("turn-cap", 2)
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        CallEnd(200, "aborted", tokens_in=1, measured=False),
+        CallEnd(0, "error", tokens_in=1, measured=False),
+        CallEnd(200, "error", tokens_in=1, tokens_out=1),
+    ],
+)
+def test_a_call_that_may_have_been_answered_is_a_turn_however_it_ended(side, end):
+    go(side)
+    side.caps(max_turns=3)
+
+    for _ in range(3):
+        side.ledger.settle_call(ask(side).call_id, end)
+
+    assert ask(side) == CallRefused("turn-cap")
+    assert side.ledger.budget(side.run_id).turns == 3
+
+
+def test_an_end_that_was_not_measured_is_assumed_at_its_most_and_never_above_the_hold(side):
+    go(side)
+    side.caps(cost_cap_micros=100, max_tokens=1_000)
+    at_most = CallEnd(200, "aborted", tokens_in=300, tokens_out=50, measured=False)
+
+    for micros in (30, 500):
+        call = ask(side, worst(50, 400)).call_id
+        side.ledger.settle_call(call, at_most, cost(micros, CostClass.ASSUMED))
+
+    assert side.states() == ["assumed", "assumed"]
+    assert side.ledger.budget(side.run_id) == Budget(80, 100, 700, 1_000, 2, None)
+    assert side.ledger.assume_open(HOST, side.now() + timedelta(days=1)) == 0
+
+
+def test_an_assumed_end_is_settled_once(side):
+    go(side)
+    call = ask(side, worst(50, 400)).call_id
+
+    for micros in (30, 10):
+        side.ledger.settle_call(call, CallEnd(200, "aborted", tokens_in=9, measured=False), cost(micros))
+
+    assert side.ledger.budget(side.run_id).micros == 30
+    assert side.adjusted() == 0
 
 
 def test_only_the_models_on_the_list_are_called_however_they_are_written(side):
@@ -367,7 +411,7 @@ def test_an_assumed_call_counts_what_it_held(side):
 
     side.ledger.assume_open(HOST, side.now() + timedelta(days=1))
 
-    assert side.ledger.budget(side.run_id) == Budget(60, 100, 700, 1_000, 0, None)
+    assert side.ledger.budget(side.run_id) == Budget(60, 100, 700, 1_000, 1, None)
     assert ask(side, worst(41)) == CallRefused("cost-cap")
     assert ask(side, worst(1, 301)) == CallRefused("token-cap")
 

@@ -135,15 +135,15 @@ class FakeCall:
 
     @property
     def tokens(self) -> int:
-        if self.state != "settled" or self.end is None:
+        if self.end is None:
             return self.held_tokens
         return self.end.tokens_in + self.end.tokens_out + self.end.cache_read + self.end.cache_write
 
     @property
     def is_turn(self) -> bool:
-        """It ended with an answer, or may yet."""
+        """It was answered, or may have been, or may yet be."""
         ended = self.end is not None and self.end.stop_reason in {"stop", "tool_use", "length"}
-        return self.state == "held" or ended
+        return self.state != "settled" or ended or self.tokens > 0
 
 
 class FakeLedger:
@@ -236,11 +236,11 @@ class FakeLedger:
         self.switch.check()
         with self.switch.lock:
             call = self.calls[call_id - 1]
-            if call.state == "settled":
+            if call.end is not None:
                 return
             if call.state == "assumed":
                 self.adjusted.append(call_id)
-            call.state, call.end, call.cost = "settled", end, cost
+            call.state, call.end, call.cost = "settled" if end.measured else "assumed", end, cost
 
     def assume_open(self, host: str, opened_before: datetime) -> int:
         self.switch.check()
@@ -249,7 +249,7 @@ class FakeLedger:
                 call for call in self.calls if call.state == "held" and call.opened_at < opened_before
             ]
             for call in open_calls:
-                call.state, call.cost = "assumed", Cost(call.held_micros, CostClass.FLOOR, None)
+                call.state, call.cost = "assumed", Cost(call.held_micros, CostClass.ASSUMED, None)
             return len(open_calls)
 
     def settled(self, count: int = 1, seconds: float = 10.0) -> list[CallEnd]:

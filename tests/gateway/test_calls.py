@@ -238,8 +238,7 @@ def test_a_provider_that_breaks_off_breaks_the_boxs_answer_off_too(make_house, m
         response.read()
     [end] = house.ledger.settled()
     assert (end.status, end.stop_reason, end.measured) == (200, "error", False)
-    assert end.tokens_in > 10
-    assert end.tokens_out == 2
+    assert (end.tokens_in + end.tokens_out, end.tokens_out) == (house.ledger.calls[0].held_tokens, 32_768)
 
 
 def test_a_client_that_leaves_ends_the_call_upstream_and_it_is_settled_as_aborted(make_house, manual):
@@ -256,7 +255,7 @@ def test_a_client_that_leaves_ends_the_call_upstream_and_it_is_settled_as_aborte
     assert manual.was_hung_up()
     [end] = house.ledger.settled()
     assert (end.status, end.stop_reason, end.measured) == (200, "aborted", False)
-    assert 2 <= end.tokens_out < 32_768  # its text, and what may have been thought before it
+    assert end.tokens_out == 32_768  # what may have been thought, and not shown
 
 
 def test_a_client_that_leaves_before_the_answer_began_ends_the_call_upstream_too(make_house, manual):
@@ -283,7 +282,7 @@ def test_closing_a_door_cuts_its_streams_and_settles_them(make_house, manual):
     house.doors.close(7)
 
     assert manual.was_hung_up()
-    assert [call.state for call in house.ledger.calls] == ["settled"]
+    assert [call.state for call in house.ledger.calls] == ["assumed"]
     assert house.ledger.calls[0].end.stop_reason == "aborted"
     assert sock.recv(100) == b""
     sock.close()

@@ -1,9 +1,11 @@
 """The cost of a call, and its class."""
 
+from dataclasses import replace
+
 import pytest
 
-from pidispatch.domain.rates import CostClass, Price, Rates, Rating, no_price
-from pidispatch.gateway.costing import cost_of, dearest_of
+from pidispatch.domain.rates import CacheWrites, CostClass, Price, Rates, Rating, no_price
+from pidispatch.gateway.costing import cost_of, dearest_of, most_of
 from pidispatch.ports import CallEnd, Cost
 
 PRICED = Price(
@@ -11,17 +13,13 @@ PRICED = Price(
 )
 END = CallEnd(200, "stop", tokens_in=100, tokens_out=10, cache_read=1_000, cache_write=30, cache_write_1h=20)
 
+ASSUMED = CostClass.ASSUMED
+
 
 def test_a_measured_call_at_a_known_price_is_metered():
     micros = 300 + 150 + 300 + 38 + 120 + 500
 
     assert cost_of(PRICED, END) == Cost(micros, CostClass.METERED, "book 1")
-
-
-def test_what_the_provider_did_not_report_is_an_estimate():
-    guessed = CallEnd(200, "aborted", tokens_in=100, measured=False)
-
-    assert cost_of(PRICED, guessed) == Cost(800, CostClass.ESTIMATE, "book 1")
 
 
 @pytest.mark.parametrize("measured", [True, False])
@@ -42,10 +40,29 @@ def test_a_refused_request_costs_nothing(status):
     assert cost_of(PRICED, CallEnd(status, "error")) == Cost(0, CostClass.METERED, "book 1")
 
 
-def test_a_request_that_got_no_answer_may_have_been_billed():
+def test_what_was_not_measured_cost_the_dearest_that_it_may_have_been():
+    unknown = CallEnd(0, "error", tokens_in=100, tokens_out=10, measured=False)
+
+    assert most_of([PRICED], unknown, CacheWrites.NONE, ASSUMED) == Cost(300 + 150 + 500, ASSUMED, "book 1")
+    assert most_of([PRICED], unknown, CacheWrites.SHORT, ASSUMED) == Cost(375 + 150 + 500, ASSUMED, "book 1")
+    assert most_of([PRICED, PRICED], unknown, CacheWrites.LONG, ASSUMED) == Cost(2 * 1250, ASSUMED, "book 1")
+
+
+def test_input_that_was_told_costs_what_it_was_told_to_be():
+    told = replace(END, tokens_out=500, measured=False, input_told=True)
+
+    assert most_of([PRICED], told, CacheWrites.LONG, ASSUMED) == Cost(
+        300 + 7500 + 300 + 38 + 120 + 500, ASSUMED, "book 1"
+    )
+
+
+def test_what_was_not_measured_has_no_cost_without_a_price_and_none_in_a_plan():
     unknown = CallEnd(0, "error", tokens_in=100, measured=False)
 
-    assert cost_of(PRICED, unknown) == Cost(800, CostClass.ESTIMATE, "book 1")
+    assert most_of([PRICED, None], unknown, CacheWrites.NONE, ASSUMED).micros is None
+    assert most_of([no_price(Rating.PLAN, "file")], unknown, CacheWrites.LONG, ASSUMED) == Cost(
+        0, CostClass.PLAN, "file"
+    )
 
 
 def test_more_written_for_an_hour_than_written_at_all_is_not_counted_twice():

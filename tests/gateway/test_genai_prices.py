@@ -256,3 +256,37 @@ def test_warming_makes_the_first_look_a_quick_one():
 
     assert cold._books is not None
     assert cold.version == PRICES.version
+
+
+@pytest.mark.parametrize(
+    ("provider", "model"),
+    [
+        ("openrouter", "perplexity/sonar"),
+        ("openrouter", "perplexity/sonar-pro"),
+        ("openrouter", "perplexity/sonar-pro-search"),
+        ("openrouter", "perplexity/sonar-reasoning-pro"),
+        ("openrouter", "perplexity/sonar-deep-research"),
+        ("openrouter", "perplexity/llama-3.1-sonar-large-128k-online"),
+        ("openrouter", "openai/gpt-4o-search-preview"),
+        ("openrouter", "openai/gpt-4o-mini-search-preview"),
+        ("openrouter", "openai/o3-deep-research"),
+        ("openrouter", "openai/o4-mini-deep-research"),
+        ("openrouter", "relace/relace-search"),
+        ("openrouter", "openai/gpt-4o:online"),
+        ("openai", "gpt-5-search-api"),
+        ("openai", "gpt-4o-search-preview-2025-03-11"),
+        ("openai", "o3-deep-research"),
+        ("groq", "groq/compound"),
+    ],
+)
+def test_a_model_that_searches_by_itself_has_no_price_without_its_fee(provider, model):
+    assert PRICES.find(provider, model) is None
+
+
+@pytest.mark.parametrize("model", ["nousresearch/hermes-4-405b", "nousresearch/hermes-4-70b"])
+def test_who_only_has_research_in_their_name_keep_their_price(model):
+    assert PRICES.find("openrouter", model) is not None
+
+
+def test_the_window_of_a_model_comes_with_its_price():
+    assert PRICES.find("anthropic", "claude-opus-4-5").window == 200_000

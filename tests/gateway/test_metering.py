@@ -2,15 +2,16 @@
 
 import itertools
 import json
-import zlib
+from dataclasses import replace
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from pidispatch.domain.rates import Doubt
 from pidispatch.domain.wireapis import ANTHROPIC, OPENAI, RESPONSES
 from pidispatch.entrypoints.scripted import SCENARIOS, usage_of, wire, wire_responses
-from pidispatch.gateway.metering import Meter
+from pidispatch.gateway.metering import Meter, Most
 from pidispatch.gateway.sse import EventData
 from pidispatch.ports import CallEnd
 
@@ -25,11 +26,17 @@ MEASURED = CallEnd(200, "tool_use", USAGE.tokens_in, USAGE.tokens_out, USAGE.cac
 SSE, JSON = "text/event-stream; charset=utf-8", "application/json"
 
 
-def measure(api, pieces, *, kind=SSE, stream=True, size=300, status=200, **how):
-    meter = Meter(api, size)
+MOST = Most(tokens_in=300, tokens_out=4_000)
+AT_MOST = CallEnd(200, "stop", tokens_in=300, tokens_out=4_000, measured=False)
+
+
+def measure(api, pieces, *, kind=SSE, stream=True, most=MOST, status=200, whole=True, **how):
+    meter = Meter(api, most)
     meter.begin(status, kind, asked_stream=stream)
     for piece in pieces:
         meter.feed(piece)
+    if whole and not how.get("aborted"):
+        meter.finish()
     return meter.end(**how)
 
 
@@ -110,13 +117,13 @@ def test_no_json_makes_it_raise(events, api):
 
 
 @given(st.integers(0, 5000), st.sampled_from(sorted(STREAMS)))
-def test_a_stream_that_ends_early_is_never_taken_for_less_than_it_told(at, api):
+def test_a_stream_that_ends_early_is_the_whole_hold_until_its_last_word(at, api):
     end = measure(api, [STREAMS[api][:at]], aborted=True)
 
     check_sound(end)
     if not end.measured:
         assert end.stop_reason in {"aborted", "tool_use"}
-        assert end.tokens_in in {USAGE.tokens_in, 100}
+        assert (end.tokens_in, end.tokens_out) == (300, 4_000)
 
 
 @pytest.mark.parametrize(
@@ -183,7 +190,7 @@ def test_anthropic_cache_tokens_are_counted_apart():
      ("content_filter", "error"), ("anything", "error")],
 )  # fmt: skip
 def test_chat_completions_stop_reasons_are_mapped(word, stop):
-    assert openai_end({"prompt_tokens": 1}, word).stop_reason == stop
+    assert openai_end({"prompt_tokens": 1, "completion_tokens": 1}, word).stop_reason == stop
 
 
 @pytest.mark.parametrize(
@@ -198,16 +205,10 @@ def test_anthropic_stop_reasons_are_mapped(word, stop):
     assert measure(ANTHROPIC, [data.encode()], kind=JSON, stream=False).stop_reason == stop
 
 
-def test_without_usage_the_estimate_is_rather_too_high():
+def test_without_usage_a_call_is_what_it_held():
     end = measure(OPENAI, [sse({"choices": [{"delta": {"content": "é" * 30}, "finish_reason": "stop"}]})])
 
-    assert end == CallEnd(200, "stop", tokens_in=100, tokens_out=20, measured=False)
-
-
-def test_many_small_pieces_are_at_least_a_token_each():
-    piece = {"choices": [{"delta": {"content": "a"}}]}
-
-    assert measure(OPENAI, [sse(*[piece] * 90)], aborted=True).tokens_out == 90
+    assert end == AT_MOST
 
 
 def test_a_running_usage_is_not_taken_for_the_final_one():
@@ -218,21 +219,38 @@ def test_a_running_usage_is_not_taken_for_the_final_one():
 
     end = measure(OPENAI, [sse(running)], aborted=True)
 
-    assert (end.tokens_in, end.tokens_out, end.measured, end.stop_reason) == (9, 100, False, "aborted")
+    assert end == replace(AT_MOST, stop_reason="aborted")
+
+
+def test_a_running_usage_is_not_final_because_one_of_two_answers_is():
+    events = sse(
+        {"choices": [{"index": 0, "delta": {"content": "a"}}], "usage": {"prompt_tokens": 9, "completion_tokens": 1}},
+        {"choices": [{"index": 0, "finish_reason": "stop"}], "usage": {"prompt_tokens": 9, "completion_tokens": 2}},
+    )  # fmt: skip
+    other = sse(
+        {
+            "choices": [{"index": 1, "finish_reason": "stop"}],
+            "usage": {"prompt_tokens": 9, "completion_tokens": 7},
+        }
+    )
+
+    assert measure(OPENAI, [events], most=replace(MOST, choices=2), aborted=True) == AT_MOST
+    assert measure(OPENAI, [events, other], most=replace(MOST, choices=2), aborted=True).tokens_out == 7
+
+
+def test_a_usage_before_the_end_is_final_only_in_an_answer_that_came_whole():
+    text = {"choices": [{"delta": {"content": "a"}}]}
+    usage = {"choices": [{"delta": {}}], "usage": {"prompt_tokens": 9, "completion_tokens": 5}}
+    stop = {"choices": [{"delta": {}, "finish_reason": "stop"}], "usage": None}
+
+    assert measure(OPENAI, [sse(text, usage, stop)]) == CallEnd(200, "stop", 9, 5)
+    assert measure(OPENAI, [sse(text, usage, stop)], whole=False) == AT_MOST
+    assert measure(OPENAI, [sse(usage, text, stop)]) == AT_MOST
 
 
 def test_an_error_in_the_middle_of_a_stream_is_an_error():
     assert measure(OPENAI, [sse({"error": {"message": "x"}})]).stop_reason == "error"
     assert measure(ANTHROPIC, [sse({"type": "error", "error": {}})]).stop_reason == "error"
-
-
-def test_an_answer_in_an_encoding_it_cannot_read_is_estimated_from_its_size():
-    packed = zlib.compress(STREAMS[OPENAI])
-
-    end = measure(OPENAI, [packed])
-
-    assert end.tokens_out == -(-len(packed) // 3)
-    assert not end.measured
 
 
 def test_an_event_of_many_megabytes_is_let_pass_and_not_kept():
@@ -244,46 +262,104 @@ def test_an_event_of_many_megabytes_is_let_pass_and_not_kept():
     assert events.feed(b"data: " + b"y" * 600 + b"\ndata: " + b"y" * 600 + b"\n\ndata: z\n\n") == [b"z"]
 
 
-def test_a_document_over_the_bound_is_estimated():
-    meter = Meter(OPENAI, 30, most=1000)
+def test_a_document_over_the_bound_is_what_it_held():
+    meter = Meter(OPENAI, MOST, most_document=1000)
     meter.begin(200, JSON, asked_stream=False)
     for _ in range(100):
         meter.feed(b"x" * 300)
 
-    assert meter.end().tokens_out == 10_000
+    assert meter.end() == replace(AT_MOST, stop_reason="error")
     assert sum(map(len, meter._document)) <= 1000
+
+
+@pytest.mark.parametrize("end", [b"", b"\n", b"\r\n"])
+def test_a_last_event_without_its_empty_line_is_read(end):
+    last = b'data: {"choices":[{"finish_reason":"stop"}],"usage":{"prompt_tokens":9,"completion_tokens":5}}'
+
+    assert measure(OPENAI, [last + end]) == CallEnd(200, "stop", 9, 5)
 
 
 @pytest.mark.parametrize(
     ("how", "end"),
     [
         ({"sent": False}, CallEnd(0, "error")),
-        ({"sent": True}, CallEnd(0, "error", tokens_in=100, measured=False)),
-        ({"aborted": True}, CallEnd(0, "aborted", tokens_in=100, measured=False)),
+        ({"sent": True}, replace(AT_MOST, status=0, stop_reason="error")),
+        ({"aborted": True}, replace(AT_MOST, status=0, stop_reason="aborted")),
         ({"status": 429}, CallEnd(429, "error")),
         ({"status": 302}, CallEnd(302, "error")),
+        ({"status": 504}, replace(AT_MOST, status=504, stop_reason="error")),
+        ({"status": 524}, replace(AT_MOST, status=524, stop_reason="error")),
+        ({"status": 999}, replace(AT_MOST, status=999, stop_reason="error")),
     ],
 )
 def test_no_answer_costs_what_may_have_been_done_and_a_refusal_nothing(how, end):
     assert measure(OPENAI, [], **{"status": 0, **how}) == end
 
 
-def test_an_estimate_stays_below_what_was_held_and_counts_what_could_not_be_seen():
-    def left(events, *, after, most=5_000, heard=0.0):
-        now = [0.0]
-        meter = Meter(OPENAI, 90_000, clock=lambda: now[0])
-        meter.bound(tokens_in=700, tokens_out=most)
-        meter.sending()
-        meter.begin(200, SSE, asked_stream=True)
-        now[0] = heard
-        meter.feed(sse(*events))
-        now[0] = after
-        end = meter.end(aborted=True)
-        return end.tokens_in, end.tokens_out, end.measured
+def cut(api, events, *, after=30.0, **most):
+    now = [0.0]
+    meter = Meter(api, replace(MOST, **most), clock=lambda: now[0])
+    meter.sending()
+    meter.begin(200, SSE, asked_stream=True)
+    meter.feed(sse(*events))
+    now[0] = after
+    return meter.end(aborted=True)
 
-    text = {"choices": [{"delta": {"content": "a" * 300}}]}
-    assert left([], after=2.0) == (700, 2_000, False)
-    assert left([], after=60.0) == (700, 5_000, False)
-    assert left([text], after=60.0) == (700, 100, False)
-    assert left([text], after=60.0, heard=1.5) == (700, 1_600, False)
-    assert left([text] * 100, after=60.0) == (700, 5_000, False)
+
+START = {"type": "message_start", "message": {"usage": {"input_tokens": 40, "cache_read_input_tokens": 50, "output_tokens": 1}}}  # fmt: skip
+
+
+def test_input_that_the_beginning_tells_bounds_a_cut_answer():
+    told = cut(ANTHROPIC, [START], tells_input=True)
+
+    assert (told.tokens_in, told.cache_read, told.tokens_out) == (40, 50, 4_000)
+    assert (told.measured, told.input_told) == (False, True)
+    assert cut(ANTHROPIC, [START]) == replace(AT_MOST, stop_reason="aborted")
+    assert cut(ANTHROPIC, [START], tells_input=True, text_bytes=50_000).tokens_in == 300
+    assert cut(ANTHROPIC, [], tells_input=True).tokens_in == 300
+
+
+def test_the_fastest_rate_times_the_whole_time_bounds_a_cut_answer():
+    text = {"choices": [{"delta": {"content": "a"}}]}
+
+    assert cut(OPENAI, [text], after=30.0, rate=100).tokens_out == 3_000
+    assert cut(OPENAI, [text], after=0.001, rate=100).tokens_out == 1
+    assert cut(OPENAI, [text], after=30.0, rate=100, choices=2).tokens_out == 4_000
+    assert cut(OPENAI, [text], after=30.0).tokens_out == 4_000
+
+
+def test_a_report_that_was_seen_is_less_than_nothing_later_says():
+    running = {"choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 3_500}}
+
+    assert cut(OPENAI, [running], after=1.0, rate=10).tokens_out == 3_500
+
+
+@pytest.mark.parametrize(
+    ("usage", "doubt"),
+    [
+        ({"prompt_tokens": 0, "completion_tokens": 0}, Doubt.INPUT_TOO_SMALL),
+        ({"prompt_tokens": 9, "completion_tokens": 3}, Doubt.INPUT_TOO_SMALL),
+        ({"prompt_tokens": 900, "completion_tokens": 0}, Doubt.OUTPUT_TOO_SMALL),
+        ({"prompt_tokens": 900, "completion_tokens": 9}, Doubt.OUTPUT_TOO_SMALL),
+        ({"prompt_tokens": 2_000_000, "completion_tokens": 900}, Doubt.ABOVE_THE_WINDOW),
+        ({"prompt_tokens": 900, "completion_tokens": 2_000_000}, Doubt.ABOVE_THE_WINDOW),
+        ({"prompt_tokens": 900, "completion_tokens": 900}, None),
+        ({"prompt_tokens": 190_000, "completion_tokens": 900}, None),
+    ],
+)
+def test_a_usage_that_cannot_be_true_is_no_measurement(usage, doubt):
+    text = {"choices": [{"delta": {"content": "some words " * 400}, "finish_reason": "stop"}]}
+    most = Most(tokens_in=30_000, tokens_out=4_000, text_bytes=28_000, window=200_000)
+
+    end = measure(OPENAI, [sse(text, {"choices": [], "usage": usage})], most=most)
+
+    assert end.doubt is doubt
+    assert end.measured is (doubt is None)
+    if doubt is not None:
+        assert (end.tokens_in, end.tokens_out) == (30_000, 4_000)
+
+
+def test_an_answer_without_text_may_have_used_no_tokens():
+    assert openai_end({"prompt_tokens": 9, "completion_tokens": 0}, "content_filter") == CallEnd(
+        200, "error", 9
+    )

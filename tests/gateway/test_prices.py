@@ -68,3 +68,21 @@ def test_the_worker_learns_how_a_model_is_rated(make_house):
 
     assert rated == {"free": "free", "plan": "plan", "m": "priced", "x/y z&w": "unknown"}
     assert doors.provider("groq").rating is Rating.UNKNOWN
+
+
+def test_a_model_that_searches_has_a_price_in_the_file_only_with_its_fee():
+    figures = {"input": 7, "output": 8}
+    file = Edited(
+        models={
+            "p/sonar": figures,
+            "p/sonar-pro": {**figures, "request": 0.01},
+            "p/my-search": {"like": "anthropic/claude-opus-4-5"},
+        },
+        free=["local/sonar"],
+    )
+    prices = FilePrices(file, Beneath())
+
+    assert prices.find("p", "sonar") is None
+    assert prices.find("p", "sonar-pro").tiers[0][1].request == 10_000
+    assert prices.find("p", "my-search") is None
+    assert prices.find("local", "sonar").rating is Rating.FREE

@@ -1,12 +1,14 @@
 """What the meter reads from the Responses API."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
+from pidispatch.domain.rates import Doubt
 from pidispatch.domain.wireapis import RESPONSES
 from pidispatch.ports import CallEnd
-from tests.gateway.test_metering import JSON, measure, sse
+from tests.gateway.test_metering import AT_MOST, JSON, measure, sse
 
 USED = {
     "input_tokens": 100,
@@ -59,18 +61,11 @@ def test_a_tool_call_is_known_where_the_last_event_repeats_nothing():
     assert end_of(called, ended()).stop_reason == "tool_use"
 
 
-def test_a_stream_that_is_cut_is_counted_by_what_was_sent():
+def test_a_stream_that_is_cut_is_what_it_held():
     text = {"type": "response.output_text.delta", "delta": "a" * 30}
     thought = {"type": "response.reasoning_summary_text.delta", "delta": "b" * 30}
-    arguments = {"type": "response.function_call_arguments.delta", "delta": "c" * 30}
-    hidden = {
-        "type": "response.output_item.done",
-        "item": {"type": "reasoning", "encrypted_content": "d" * 300},
-    }
 
-    end = end_of(text, thought, arguments, hidden, aborted=True)
-
-    assert (end.tokens_in, end.tokens_out, end.measured, end.stop_reason) == (100, 130, False, "aborted")
+    assert end_of(text, thought, aborted=True) == replace(AT_MOST, stop_reason="aborted")
 
 
 def test_an_answer_that_was_put_off_is_not_taken_for_one_that_cost_nothing():
@@ -78,13 +73,20 @@ def test_an_answer_that_was_put_off_is_not_taken_for_one_that_cost_nothing():
 
     end = measure(RESPONSES, [json.dumps(queued).encode()], kind=JSON, stream=False)
 
-    assert (end.measured, end.tokens_in, end.stop_reason) == (False, 100, "error")
+    assert end == replace(AT_MOST, stop_reason="error")
 
 
-def test_a_failure_without_usage_is_an_estimate():
+def test_a_failure_without_usage_is_what_it_held():
     end = end_of({"type": "response.output_text.delta", "delta": "a" * 30}, ended("failed", usage=None))
 
-    assert (end.measured, end.tokens_out, end.stop_reason) == (False, 10, "error")
+    assert end == replace(AT_MOST, stop_reason="error")
+
+
+@pytest.mark.parametrize("calls", [{"type": "function_call", "arguments": "{}"}])
+def test_a_tool_call_that_cost_no_token_is_no_measurement(calls):
+    nothing = {**USED, "output_tokens": 0, "total_tokens": 100}
+
+    assert end_of(ended(output=[calls], usage=nothing)).doubt is Doubt.OUTPUT_TOO_SMALL
 
 
 def test_an_error_event_is_an_error():

@@ -9,7 +9,9 @@ from pidispatch.domain.limits import EVERYTHING, Cap, Period, Unit
 from pidispatch.domain.outcome import Again, End
 from pidispatch.domain.rates import CostClass
 from pidispatch.domain.run import BoxEnd, Outcome
+from pidispatch.entrypoints.cli.budget import _used
 from pidispatch.ports import Admitted, CallEnd
+from pidispatch.store.budget import read_budget
 from pidispatch.store.calls import PostgresCallLedger, PostgresTickets
 from pidispatch.store.endings import PostgresEndings
 from pidispatch.store.runs import PostgresRuns
@@ -94,7 +96,7 @@ def life(database):
     assert_ledger_is_exact(database)
 
 
-METERED, ESTIMATE, PLAN = CostClass.METERED, CostClass.ESTIMATE, CostClass.PLAN
+METERED, ASSUMED, ESTIMATE, PLAN = CostClass.METERED, CostClass.ASSUMED, CostClass.ESTIMATE, CostClass.PLAN
 
 
 @pytest.mark.parametrize(
@@ -107,14 +109,16 @@ METERED, ESTIMATE, PLAN = CostClass.METERED, CostClass.ESTIMATE, CostClass.PLAN
         ([cost(10), cost(20, ESTIMATE)], False, (30, "estimate")),
         ([None, None], False, (None, "unrated")),
         ([None, cost(20)], False, (20, "floor")),
-        ([cost(10), cost(20, ESTIMATE)], True, (80, "floor")),
+        ([cost(10), cost(20, ESTIMATE)], True, (80, "estimate")),
+        ([cost(10), cost(20, ASSUMED)], False, (30, "assumed")),
+        ([cost(0, PLAN), cost(20, ASSUMED)], False, (20, "assumed")),
         ([None], True, (50, "floor")),
-        ([], True, (50, "floor")),
+        ([], True, (50, "assumed")),
     ],
 )
 def test_the_worst_of_the_calls_speaks_for_all(life, calls, assumed, expected):
     for priced in calls:
-        life.spend(30, priced, measured=priced is None or priced.cost_class is not ESTIMATE)
+        life.spend(30, priced, measured=priced is None or priced.cost_class not in {ASSUMED, ESTIMATE})
     if assumed:
         life.open(50)
         assert life.assume() == 1
@@ -167,8 +171,28 @@ def test_windows_settle_at_what_the_calls_cost_and_those_of_a_model_at_its_own(l
         (MODEL, "micros", "day"): 110,
         (EVERYTHING, "micros", "day"): 115,
         (EVERYTHING, "micros", "week"): 115,
-        (EVERYTHING, "tokens", "day"): 8,
+        (EVERYTHING, "tokens", "day"): 908,
     }
+
+
+def test_the_budget_says_what_of_a_window_nobody_measured(life):
+    life.spend(30, cost(10), tokens=7)
+    life.spend(50, cost(40, ASSUMED), tokens=500, measured=False, model="other")
+    life.open(100, 900)
+    life.assume()
+    life.end()
+
+    found = read_budget(life.database, CAPS, {}).windows
+
+    assert [(window.scope, window.unit, window.used, window.assumed) for window in found] == [
+        (MODEL, "micros", 110, 100),
+        (EVERYTHING, "micros", 150, 140),
+        (EVERYTHING, "micros", 150, 140),
+        (EVERYTHING, "tokens", 1_407, 1_400),
+    ]
+    assert [_used(window) for window in found] == [
+        "at most $0.00011", "at most $0.00015", "at most $0.00015", "at most 1,407",
+    ]  # fmt: skip
 
 
 def test_an_estimate_is_never_more_than_the_hold_and_a_measure_may_be(life):
@@ -229,7 +253,7 @@ def test_a_late_figure_puts_the_windows_of_the_day_of_admission_right_once(life,
 
     assert life.dollars() == {used}
     assert life.windows()[EVERYTHING, "tokens", "day"] == 6
-    assert life.cost() == (110, "floor")  # the record stays
+    assert life.cost() == (110, "assumed")  # the record stays
     with life.database.transaction() as connection:
         rows = connection.execute(
             text(
@@ -243,7 +267,7 @@ def test_a_late_figure_before_the_end_is_what_the_run_settles_at(life):
     call_id = life.open(100)
     life.assume()
     life.again()
-    assert life.cost() == (100, "floor")
+    assert life.cost() == (100, "assumed")
 
     late(life, call_id, 20)
 

@@ -135,7 +135,7 @@ PUT_RIGHT = (
             "{ended}: cost is 5, its calls were 0",
         ),
         (
-            f"{PUT_RIGHT}; UPDATE provider_calls SET state = 'assumed'",
+            f"{PUT_RIGHT}; UPDATE provider_calls SET state = 'assumed', status = NULL",
             "late figures",
             "{ended}: call 1 was put right and is assumed",
         ),

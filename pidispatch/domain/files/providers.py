@@ -13,6 +13,7 @@ VERSION = 1
 MOST_SLOTS = 10_000
 MOST_TOKENS = 2**31 - 1
 MOST_SECONDS = 86_400
+MOST_RATE = 1_000_000
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _MODEL = re.compile(r"[\x21-\x7e]{1,200}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
@@ -41,6 +42,7 @@ class ProviderEntry:
     """What the file says of one provider; None: what holds without the file. `slots`: calls at a time.
 
     `first_byte`: seconds that it may take for the first byte of an answer, 0 for any time.
+    `rate`: tokens a second that no model of it passes. To be said only of one that stops when it is hung up on.
     """
 
     api: str | None = None
@@ -48,6 +50,7 @@ class ProviderEntry:
     key: KeyFrom | None = None
     slots: int | None = None
     first_byte: int | None = None
+    rate: int | None = None
     models: Mapping[str, ModelFigures] = field(default_factory=dict)
 
 
@@ -108,9 +111,12 @@ def _provider(name: str, entry: Entry) -> ProviderEntry:
         key=_key(entry),
         slots=entry.whole("slots", maximum=MOST_SLOTS),
         first_byte=entry.whole("firstByteSeconds", minimum=0, maximum=MOST_SECONDS),
+        rate=entry.whole("mostTokensPerSecond", maximum=MOST_RATE),
         models=_models(entry),
     )
-    entry.refuse_unknown(("api", "baseUrl", "key", "slots", "firstByteSeconds", "models"))
+    entry.refuse_unknown(
+        ("api", "baseUrl", "key", "slots", "firstByteSeconds", "mostTokensPerSecond", "models")
+    )
     return made
 
 

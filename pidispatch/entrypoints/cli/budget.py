@@ -24,7 +24,7 @@ def budget(as_json: AsJson = False) -> None:
         [
             (
                 window_name(window.name, window.unit, window.period),
-                amount(window.unit, window.used),
+                _used(window),
                 amount(window.unit, window.cap),
                 amount(window.unit, window.held),
                 window.state,
@@ -34,6 +34,11 @@ def budget(as_json: AsJson = False) -> None:
             for window in found.windows
         ],
     )
+
+
+def _used(window: "BudgetWindow") -> str:
+    used = amount(window.unit, window.used)
+    return f"at most {used}" if window.assumed else used
 
 
 def _holders(window: "BudgetWindow") -> str:

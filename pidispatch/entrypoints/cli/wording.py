@@ -43,11 +43,13 @@ def tokens_of(run: "RunRecord") -> str:
 
 
 def money_in_words(micros: int | None, cost_class: str | None) -> str:
-    """`$0.25`, `≥ $0.25` for a floor, `~ $0.25 est.`, `$0.00 (plan)`, `no price`."""
+    """`$0.25`, `at most $0.25`, `≥ $0.25` for a floor, `~ $0.25 est.`, `$0.00 (plan)`, `no price`."""
     if micros is None:
         return "no price"
     dollars = amount("micros", micros)
     match cost_class:
+        case "assumed":
+            return f"at most {dollars}"
         case "floor":
             return f"≥ {dollars}"
         case "estimate":

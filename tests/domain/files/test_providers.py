@@ -23,6 +23,7 @@ VLLM = {
     "key": "env:VLLM_KEY",
     "slots": 2,
     "firstByteSeconds": 900,
+    "mostTokensPerSecond": 300,
     "models": {"qwen3-coder": {"contextWindow": 131072, "maxTokens": 16384, "reasoning": False}},
 }
 
@@ -47,6 +48,7 @@ def test_everything_that_can_be_said_of_a_provider_is_read():
             key=KeyFrom(env="VLLM_KEY"),
             slots=2,
             first_byte=900,
+            rate=300,
             models={"qwen3-coder": ModelFigures(131072, 16384, reasoning=False)},
         ),
         "groq": ProviderEntry(slots=4),
@@ -74,7 +76,11 @@ def test_a_key_in_the_file_is_refused_and_not_printed(key):
         ({"baseUrl": "http://x:99999/"}, "baseUrl must be"),
         ({"slots": 0}, "slots must be an integer from 1 to 10000"),
         ({"slots": "2"}, "slots must be an integer"),
-        ({"slot": 2}, '"slot" is unknown here; known are api, baseUrl, key, slots, firstByteSeconds, models'),
+        ({"mostTokensPerSecond": 0}, "mostTokensPerSecond must be an integer from 1 to 1000000"),
+        (
+            {"slot": 2},
+            "firstByteSeconds, mostTokensPerSecond, models",
+        ),
         ({"models": {"m": {"contextWindow": 10, "maxTokens": 11}}}, "maxTokens must be no more than"),
         ({"models": {"m": {"reasoning": "yes"}}}, "reasoning must be true or false"),
         ({"models": {"a b": {}}}, "its name must be 1 to 200 visible ASCII characters"),
