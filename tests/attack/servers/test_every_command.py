@@ -24,10 +24,11 @@ def test_the_audit_knows_every_command():
 
 
 @pytest.fixture
-def tried(command, bare, folder, gitbox, redis_url, tmp_path):
+def tried(command, bare, folder, gitbox, redis_url, tmp_path, short_directory):
     """`tried(url, names)` runs the commands and returns what each said. Nothing but SystemExit leaves `main`."""
     (tmp_path / "triggers.json").write_text(json.dumps({"triggers": ONCE}))
     (tmp_path / "event.json").write_text("{}")
+    bare.setenv("PIDISPATCH_HOME", str(short_directory / "home"))  # where the servers' user may walk
     bare.setenv("PI_TRIGGERS_FILE", str(tmp_path / "triggers.json"))
     bare.setenv("PI_SETTINGS_FILE", str(tmp_path / "settings.json"))
 
