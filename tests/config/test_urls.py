@@ -106,7 +106,10 @@ PASSWORD = "0123456789abcde_-="
         ({"VALKEY_PASSWORD": PASSWORD}, None),
         ({"REDIS_URL": "redis://a", "VALKEY_URL": "redis://b"}, "redis://a"),
         ({"VALKEY_URL": "redis://b", "VALKEY_PASSWORD": "0" * 16}, f"redis://:{'0' * 16}@b"),
-        ({"REDIS_URL": "redis://u@b/2?x=1", "VALKEY_PASSWORD": "0" * 16}, f"redis://u:{'0' * 16}@b/2?x=1"),
+        (
+            {"REDIS_URL": "redis://u@b/2?protocol=3", "VALKEY_PASSWORD": "0" * 16},
+            f"redis://u:{'0' * 16}@b/2?protocol=3",
+        ),
         ({"REDIS_URL": "redis://:mine@b", "VALKEY_PASSWORD": "0" * 16}, "redis://:mine@b"),
         ({"REDIS_URL": "unix:///s?password=mine", "VALKEY_PASSWORD": "0" * 16}, "unix:///s?password=mine"),
         ({"REDIS_URL": "unix:///s", "VALKEY_PASSWORD": "0" * 16}, f"unix://:{'0' * 16}@/s"),
