@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import structlog
+from redis import Redis
 
 from pidispatch.domain.health import Word, redis_faults
 from pidispatch.errors import QueueUnavailable
@@ -45,7 +46,7 @@ def valkey(own):
     """A Valkey of these tests' own, put right again after each."""
     yield own
     own.data_dir.chmod(0o700)
-    client = make_client(own.url())
+    client = Redis.from_url(own.url())  # without a PING, which MISCONF refuses
     for words in ("stop-writes-on-bgsave-error no", "maxmemory 0"):
         client.execute_command("CONFIG", "SET", *words.split())
     client.config_set("save", "")
@@ -74,7 +75,7 @@ def out_of_memory(valkey):
 
 def a_disk_that_fails(valkey):
     """MISCONF: the snapshot cannot be written."""
-    client = make_client(valkey.url())
+    client = Redis.from_url(valkey.url())
     client.config_set("stop-writes-on-bgsave-error", "yes")
     client.config_set("save", "3600 1")
     valkey.data_dir.chmod(0o500)
