@@ -181,7 +181,7 @@ def test_without_the_right_to_ask_it_could_not_be_checked(command, bare, valkey,
 
 
 def test_the_documented_rights_are_enough_for_bells_and_health(valkey):
-    asking(valkey, "ACL", "SETUSER", "ours", "on", ">pw", "~pidispatch:*", "resetchannels", *RIGHTS.split())
+    asking(valkey, "ACL", "SETUSER", "ours", "on", ">pw", "~pidispatch*", "resetchannels", *RIGHTS.split())
     url = valkey.url().replace("unix://", "unix://ours:pw@")
     assert check_redis(url) == []
 
