@@ -8,7 +8,7 @@ import redis
 from dramatiq.brokers.redis import RedisBroker
 from dramatiq.middleware import CurrentMessage, Middleware
 from redis.backoff import NoBackoff
-from redis.exceptions import RedisError
+from redis.exceptions import RedisError, ResponseError
 from redis.retry import Retry
 
 from pidispatch.domain.health import RedisFacts
@@ -108,6 +108,8 @@ def redis_facts(url: str, *, within: float | None = None) -> RedisFacts:
         for section in ("memory", "persistence", "cluster"):
             asked.info(section)
         written, memory, persistence, cluster = asked.execute(raise_on_error=False)
+    except ResponseError as error:  # with MISCONF it refuses the PING of the connect already
+        return RedisFacts(unwritable=str(error), policy=None, append_only=None)
     except (RedisError, UnicodeError) as error:
         raise QueueUnavailable(str(error)) from error
     finally:
