@@ -38,7 +38,7 @@ ADD_SCOPES = text("""
 INSERT INTO scopes (key, "limit") SELECT key, CASE WHEN key = :mutex THEN 1 END FROM unnest(:keys) AS asked (key)
 ORDER BY key ON CONFLICT (key) DO NOTHING
 """).bindparams(bindparam("keys", type_=ARRAY(Text)), bindparam("mutex", type_=Text))
-# Every lock and, when nothing stops the run, its admission; migrations 0002, 0014, 0015 and 0021 hold the text.
+# Every lock and, when nothing stops the run, its admission; migrations 0002, 0014, 0015 and 0017 hold the text.
 TAKE = text("SELECT * FROM admission_take(:asked)")
 BLOCKER = text(f"""
 SELECT id FROM runs WHERE :key IN (mutex, scope, 'project:' || project) AND state IN ({OCCUPYING_SQL})

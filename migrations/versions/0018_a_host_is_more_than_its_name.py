@@ -1,14 +1,14 @@
 """A worker says which engine and place stand behind its host's name, and who was refused under it is kept.
 
-Revision ID: 0022
-Revises: 0021
+Revision ID: 0018
+Revises: 0017
 """
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0022"
-down_revision = "0021"
+revision = "0018"
+down_revision = "0017"
 branch_labels = None
 depends_on = None
 

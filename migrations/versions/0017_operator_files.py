@@ -1,6 +1,6 @@
 """The last good content of the operator's files, and the zone of each host's schedules.
 
-Revision ID: 0021
+Revision ID: 0017
 Revises: 0016
 """
 
@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects.postgresql import ARRAY
 
-revision = "0021"
+revision = "0017"
 down_revision = "0016"
 branch_labels = None
 depends_on = None

@@ -1,15 +1,15 @@
 """A run waits for what others only hold of a cap, and a completed one says where it may have fallen short.
 
-Revision ID: 0023
-Revises: 0022
+Revision ID: 0019
+Revises: 0018
 """
 
 import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects.postgresql import ARRAY
 
-revision = "0023"
-down_revision = "0022"
+revision = "0019"
+down_revision = "0018"
 branch_labels = None
 depends_on = None
 
