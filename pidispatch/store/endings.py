@@ -1,5 +1,7 @@
 """End an attempt: the terminal transaction, or back into the queue."""
 
+from typing import Any
+
 from sqlalchemy import Connection, Text, bindparam, text
 from sqlalchemy.dialects.postgresql import ARRAY
 
@@ -74,6 +76,19 @@ FROM runs r WHERE r.id = :id AND a.run_id = r.id AND a.attempt = r.attempt
 """)
 
 
+def told(run_id: int, verdict: End, *, exit_code: int | None) -> dict[str, Any]:
+    """What `END_RUN` asks for."""
+    return {
+        "id": run_id,
+        "outcome": str(verdict.outcome),
+        "result": str(verdict.result),
+        "reason": verdict.reason,
+        "why": verdict.why,
+        "remarks": list(verdict.remarks) or None,
+        "exit_code": exit_code,
+    }
+
+
 class CallsOpen(Exception):
     """A model call of the run is not settled yet."""
 
@@ -102,18 +117,7 @@ class PostgresEndings:
                 _end_attempt(
                     connection, claim, box, outcome=verdict.outcome, reason=verdict.reason, why=verdict.why
                 )
-                connection.execute(
-                    END_RUN,
-                    {
-                        "id": claim.run_id,
-                        "outcome": str(verdict.outcome),
-                        "result": str(verdict.result),
-                        "reason": verdict.reason,
-                        "why": verdict.why,
-                        "remarks": list(verdict.remarks) or None,
-                        "exit_code": box.exit_code,
-                    },
-                )
+                connection.execute(END_RUN, told(claim.run_id, verdict, exit_code=box.exit_code))
                 expire_payload(connection, claim.run_id)
         except CallsOpen:
             return False

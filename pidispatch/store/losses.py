@@ -5,7 +5,7 @@ from sqlalchemy import text
 from pidispatch.domain.outcome import Again, End, took_its_worker
 from pidispatch.ports import NotNow
 from pidispatch.store.database import Database
-from pidispatch.store.endings import END_RUN, SUM_USAGE
+from pidispatch.store.endings import END_RUN, SUM_USAGE, told
 from pidispatch.store.ledger import close, expire_payload
 
 LOCK_RUN = text("""
@@ -54,9 +54,6 @@ class PostgresLosses:
             connection.execute(NUMBER, at)
             close(connection, run_id)
             connection.execute(SUM_USAGE, {"id": run_id})
-            ending = {"outcome": str(verdict.outcome), "result": str(verdict.result), "exit_code": None}
-            connection.execute(
-                END_RUN, {"id": run_id, "reason": verdict.reason, "why": verdict.why, **ending}
-            )
+            connection.execute(END_RUN, told(run_id, verdict, exit_code=None))
             expire_payload(connection, run_id)
             return verdict

@@ -96,6 +96,7 @@ def test_a_program_gets_the_document_of_a_run(fire):
         "task_kept_bytes",
         "queue",
         "run",
+        "unread",
     ]
     assert document["run"]["trigger_id"] == "nightly"
     assert document["task_bytes"] == 7

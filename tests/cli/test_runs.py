@@ -16,7 +16,7 @@ from tests.support.calls import cost, opened, worst
 
 RECORD = [
     "id", "public_id", "kind", "target", "flow", "trigger_type", "state", "outcome", "result", "reason",
-    "why", "cause", "until", "blocked_by", "place", "priority", "attempt", "host", "pinned_host",
+    "why", "remarks", "cause", "until", "blocked_by", "place", "priority", "attempt", "host", "pinned_host",
     "provider", "model", "image", "max_turns", "max_tokens", "stop_reason", "exit_code", "turns",
     "calls", "tokens_in", "tokens_out", "tokens_cache_read", "tokens_cache_write", "tokens_total",
     "cost_micros", "cost_class", "cost_cap_micros", "held_micros", "created_at", "queued_at", "state_since", "admitted_at", "started_at", "ended_at",

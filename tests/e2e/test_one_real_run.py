@@ -192,12 +192,12 @@ def derived_image(tmp_path):
 
 @pytest.mark.parametrize(
     ("entrypoint", "code", "why"),
-    [(["sh", "-c", "exit 3"], 3, "exited-early"), (["/no/such/program"], 127, "entrypoint-missing")],
+    [(["sh", "-c", "exit 3"], 3, "exited-early"), (["/no/such/program"], None, "entrypoint-missing")],
 )
 def test_a_box_that_cannot_work_ends_failed_at_once_and_costs_nothing(
     installation, derived_image, entrypoint, code, why
 ):
-    folder = installation.repository(f"broken-{code}")
+    folder = installation.repository(f"broken-{why}")
     image = derived_image(entrypoint)
     used = "SELECT used FROM spend_windows"
     before = (

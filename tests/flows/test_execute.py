@@ -109,7 +109,6 @@ def test_an_exit_code_is_never_success_but_zero(site, code, outcome, reason):
 @pytest.mark.parametrize(
     ("error", "outcome", "reason", "why"),
     [
-        (DiskFull("no space"), "failed", "container-never-started", "disk-full"),
         (WrongArchitecture("exec format"), "failed", "container-never-started", "job-image-wrong-arch"),
         (EntrypointMissing("not found"), "failed", "container-never-started", "entrypoint-missing"),
     ],
@@ -131,6 +130,24 @@ def test_a_box_that_cannot_start_ends_at_once_and_gives_everything_back(
     assert (ended["outcome"], ended["reason"], ended["why"]) == (outcome, reason, why)
     assert value(site.database, "SELECT used FROM spend_windows") == 0
     assert value(site.database, "SELECT outcome FROM run_attempts") == "never-started"
+    assert site.nothing_is_left()
+    assert_ledger_is_exact(site.database)
+
+
+@pytest.mark.parametrize("step", ["create", "start"])
+def test_a_box_that_finds_no_room_on_the_disk_waits_and_gives_everything_back(site, monkeypatch, step):
+    run_id = a_run(site.database)
+    claim = site.gate.admit()
+
+    def fail(*_):
+        raise DiskFull("no space")
+
+    monkeypatch.setattr(site.boxes, step, fail)
+    site.launcher.start(claim)
+
+    waits = row(site.database, "SELECT state, cause, outcome FROM runs WHERE id = :id", id=run_id)
+    assert waits == {"state": "deferred", "cause": "disk-low", "outcome": None}
+    assert value(site.database, "SELECT used FROM spend_windows") == 0
     assert site.nothing_is_left()
     assert_ledger_is_exact(site.database)
 

@@ -277,7 +277,8 @@ def test_closing_a_door_cuts_its_streams_and_settles_them(make_house, manual):
     sock.sendall(raw_request())
     manual.read_request()
     manual.send(CHUNKED)
-    read_until(sock, b"\r\n\r\n")
+    manual.chunk(b'data: {"choices":[{"index":0,"delta":{"content":"so"}}]}\n\n')
+    read_until(sock, b"so")
 
     house.doors.close(7)
 

@@ -14,7 +14,7 @@ from tests.gateway.parts import CONTAINER, UnixClient, raw_client
 
 REPORT = {
     "v": 1, "attempt": 1, "code": 0, "reason": "completed", "turns": 4, "truncated": False, "message": None,
-    "tokens": {"total": 10}, "context": None, "session": None, "pi": "1.6.0",
+    "tokens": {"total": 10}, "context": None, "session": None, "notes": [], "pi": "1.6.0",
 }  # fmt: skip
 
 

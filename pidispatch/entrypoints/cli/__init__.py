@@ -50,7 +50,9 @@ def _run() -> str | int | None:
     except OSError as error:
         if error.errno not in CANNOT_WRITE:
             raise
-        return _not_written(error)
+        told = _not_written(error)
+        _give_up(sys.stdout)  # what is held back still is not tried, and told, again
+        return told
     except SystemExit as ended:
         return ended.code
     return 0

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pidispatch.domain.reconcile import Departure
 from pidispatch.domain.sandbox import LABEL_RUN, WORKSPACE_DIR
 from tests.attack.box.swapping import again_and_again, exchange, when_opened
 from tests.store.builders import a_run, row
@@ -150,7 +151,7 @@ def test_hammered_exchanges_never_get_another_folder_in(site, engine, ground):
         if site.container(run_id) is not None:
             became.append(right_or_refused(site, engine, run_id, right))
             site.boxes.remove(site.container(run_id))
-            site.finisher.finish(run_id, take_back=True)
+            site.finisher.take_back(site.runs.occupant(run_id), Departure.UNKNOWN)
             with site.database.transaction() as connection:
                 connection.exec_driver_sql(
                     "UPDATE runs SET not_before = now() + interval '1 day' WHERE ended_at IS NULL"

@@ -76,7 +76,9 @@ def out_of_memory(valkey):
 def a_disk_that_fails(valkey):
     """MISCONF: the snapshot cannot be written."""
     client = Redis.from_url(valkey.url())
-    client.config_set("stop-writes-on-bgsave-error", "yes")
+    client.config_set(
+        "stop-writes-on-bgsave-error", "no"
+    )  # an earlier failure would refuse this one's writes
     client.config_set("save", "3600 1")
     valkey.data_dir.chmod(0o500)
     if os.geteuid() == 0 and server_account() is None:
@@ -84,6 +86,7 @@ def a_disk_that_fails(valkey):
     client.set("something", 1)
     client.execute_command("BGSAVE")
     until(lambda: client.info("persistence")["rdb_last_bgsave_status"] == "err")
+    client.config_set("stop-writes-on-bgsave-error", "yes")
     client.close()
     return valkey.url(), "snapshot"
 
