@@ -37,6 +37,7 @@ ARGUMENTS = {
     "triggers close": ("triggers", "close", "x"),
     "triggers next": ("triggers", "next", "x"),
     "triggers rearm": ("triggers", "rearm", "once"),
+    "triggers zone": ("triggers", "zone", "Asia/Tokyo"),
     "triggers show": ("triggers", "show", "once"),
     "triggers test": ("triggers", "test", "--event", "event.json"),
     "unset": ("unset", "PI_DAILY_CAP"),
@@ -52,7 +53,7 @@ STARTERS = ("up", "worker")
 # They need the database to do what they are for; the others read files, or what they can.
 OF_THE_DATABASE = (
     "budget", "cancel", "db check", "db upgrade", "explain", "forget-host", "grant", "logs", "pause", "requeue", "resume",
-    "run", "runs", "show", "status", "triggers close", "triggers rearm", "up", "worker",
+    "run", "runs", "show", "status", "triggers close", "triggers rearm", "triggers zone", "up", "worker",
 )  # fmt: skip
 SAMPLE = ("runs", "run", "pause", "db check", "doctor")
 
