@@ -4,7 +4,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import datetime
 
 from pidispatch import shipped
@@ -72,16 +72,17 @@ def running(
     ended = make_room(settings, home, say)
     with home.lock(server_account()), Tree(home.logs, echo=_without_servers(say) if echo else None) as tree:
         where = _start_services(settings, home, tree, say)
-        database = Database(where.database, pool_size=2, application="pidispatch up")
-        schema.upgrade(database, progress=say)
-        say_why(ended, PostgresRuns(database))
-        kept = KeptFilesToRead(database, host=settings.worker_name)
-        forwarded_environment(settings, everything, kept)  # refused here, not by each new start of a worker
-        ensure_image(settings, say)
-        _start_ours(settings, everything, tree, database)
-        say(f"ready in {time.monotonic() - began:.1f} s")
-        yield tree, database
-        database.close()
+        with closing(Database(where.database, pool_size=2, application="pidispatch up")) as database:
+            schema.upgrade(database, progress=say)
+            say_why(ended, PostgresRuns(database))
+            kept = KeptFilesToRead(database, host=settings.worker_name)
+            forwarded_environment(
+                settings, everything, kept
+            )  # refused here, not by each new start of a worker
+            ensure_image(settings, say)
+            _start_ours(settings, everything, tree, database)
+            say(f"ready in {time.monotonic() - began:.1f} s")
+            yield tree, database
 
 
 def _end(
@@ -201,13 +202,12 @@ def exec_worker(
 
     `at_sigterm` is None for what is configured.
     """
-    database = Database(addresses(settings).database, pool_size=1)
-    schema.require(database)
-    await_host_name(settings, database)
-    kept = KeptFilesToRead(database, host=settings.worker_name)
-    forwarded_environment(settings, environment(), kept)
-    own = without_keys(environment(), settings, kept)
-    database.close()
+    with closing(Database(addresses(settings).database, pool_size=1)) as database:
+        schema.require(database)
+        await_host_name(settings, database)
+        kept = KeptFilesToRead(database, host=settings.worker_name)
+        forwarded_environment(settings, environment(), kept)
+        own = without_keys(environment(), settings, kept)
     if at_sigterm is not None:
         own[AT_SIGTERM] = at_sigterm
     command = worker_command(processes=processes, threads=threads)
