@@ -10,10 +10,12 @@ from pidispatch.domain.rates import CostClass
 from tests.attack.meter.test_answers import OnePrice
 from tests.gateway.fakes import FakeCaps
 from tests.gateway.parts import KEY, ManualUpstream, UnixClient, chat, raw_client
+from tests.support.patience import until
 
 CHUNKED = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
 START = b'data: {"type":"message_start","message":{"usage":{"input_tokens":100,"cache_read_input_tokens":800,"output_tokens":1}}}\n\n'  # fmt: skip
 ROLE = b'data: {"choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}\n\n'
+SAID = b'data: {"choices":[{"index":0,"delta":{"content":"so"}}]}\n\n'  # before it nothing is passed on
 
 
 @pytest.fixture
@@ -57,7 +59,7 @@ def test_hidden_thinking_that_the_client_cuts_counts_all_that_it_may_have_come_t
 def test_dense_text_counts_a_token_for_each_of_its_bytes(house, manual):
     asked = chat("m", max_tokens=10)
     asked["messages"][0]["content"] = "aA1!" * 25_000
-    begin(house, manual, "scripted", asked, events=[ROLE], cost_cap_micros=10**8).close()
+    begin(house, manual, "scripted", asked, events=[ROLE, SAID], cost_cap_micros=10**8).close()
 
     [end] = house.ledger.settled()
     [call] = house.ledger.calls
@@ -78,7 +80,9 @@ def test_an_answer_that_never_comes_counts_the_hold(house, manual):
 
 
 def test_a_client_that_only_half_closes_has_hung_up_too(house, manual):
-    sock = begin(house, manual, "scripted", chat("m", max_tokens=500), events=[ROLE], cost_cap_micros=10**8)
+    sock = begin(
+        house, manual, "scripted", chat("m", max_tokens=500), events=[ROLE, SAID], cost_cap_micros=10**8
+    )
 
     sock.shutdown(socket.SHUT_WR)
 
@@ -98,6 +102,7 @@ def test_a_call_that_never_reached_its_provider_is_no_turn(make_house):
     statuses = [client.ask("POST", "/v1/chat/completions", chat("m", max_tokens=100))[0] for _ in range(5)]
 
     assert statuses == [502] * 5
+    house.ledger.settled(5)
     assert (house.ledger.budget(7).turns, house.ledger.budget(7).micros) == (0, 0)
     client.close()
 
@@ -113,8 +118,7 @@ def test_three_calls_that_are_hung_up_on_use_up_three_turns(make_house, scripted
         sock = raw_client(path)
         body = json.dumps(chat("happy", max_tokens=100)).encode()
         sock.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body))  # fmt: skip
-        while b"HTTP/1.1 200" not in sock.recv(65536):
-            pass
+        until(lambda so_far=number: len(scripted.asked) == so_far)
         sock.close()
         house.ledger.settled(number)
     client = UnixClient(path)
