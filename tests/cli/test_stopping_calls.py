@@ -109,7 +109,7 @@ def test_a_long_answer_is_cut_and_a_new_call_is_refused_within_a_second(
     )
     assert (status, "stopped" in answer["error"]["message"]) == (402, True)
     assert max(refused_after, cut_after) < slowness()
-    assert settled(database) == {"state": "settled", "stop_reason": "aborted", "counted": True}
+    assert settled(database) == {"state": "assumed", "stop_reason": "aborted", "counted": True}
     assert client.ask("GET", "/budget")[0] == 200  # the door itself is open: there may be a report to come
     assert PostgresRuns(database).facts(run_id).refused == "stopped"
     client.close()
@@ -154,7 +154,7 @@ def test_one_scope_is_stopped_and_the_others_call_on(pidispatch, database, house
     assert client.ask("POST", PATH, chat())[0] == 402
     sock = a_stream(other, upstream)
     time.sleep(1.2)
-    upstream.chunk(b"still here")
+    upstream.chunk(b"data: still here\n\n")
     read_until(sock, b"still here")
     assert f"paused: {key} since 2" in pidispatch("status").out
     client.close()

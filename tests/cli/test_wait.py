@@ -77,7 +77,7 @@ from pidispatch.app import submit
 from pidispatch.entrypoints.cli import main
 from tests.cli.conftest import FakeGitBox
 
-submit.git_box = lambda engine, installation: FakeGitBox()
+submit.git_box = lambda engine, installation, settings: FakeGitBox()
 main()
 """
 

@@ -47,8 +47,9 @@ def test_a_run_is_steered_once_stops_at_its_cap_and_goes_on_with_its_conversatio
     assert f"work in {folder.name}" in str(messages[-1])
     again = installation.pidispatch("grant", old, "+1", check=False)
     assert again.returncode == 1
-    assert f"goes on already, as {new}" in again.stderr
-    installation.pidispatch("cancel", new)
+    # On a busy machine it may have stopped at its cap again by now.
+    assert any(f"{words} as {new}" in again.stderr for words in ("goes on already,", "went on"))
+    installation.pidispatch("cancel", new, check=False)
     eventually(lambda: installation.state(new) == "ended", "it is cancelled", seconds=60)
     record = installation.one(
         "SELECT r.session_resumed, r.session_reason, r.cost_cap_micros, o.public_id AS continues FROM runs r"

@@ -150,7 +150,6 @@ def test_hammered_exchanges_never_get_another_folder_in(site, engine, ground):
             site.launcher.start(claim)
         if site.container(run_id) is not None:
             became.append(right_or_refused(site, engine, run_id, right))
-            site.boxes.remove(site.container(run_id))
             site.finisher.take_back(site.runs.occupant(run_id), Departure.UNKNOWN)
             with site.database.transaction() as connection:
                 connection.exec_driver_sql(

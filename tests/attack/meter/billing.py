@@ -51,7 +51,7 @@ class BillingProvider:
         """Nothing is open."""
 
     @contextlib.contextmanager
-    def post(self, url: str, fields: Any, body: bytes, line: Any) -> Iterator[Answer]:
+    def post(self, url: str, fields: Any, body: bytes, line: Any, patience: Any) -> Iterator[Answer]:
         how, asked = self.behaviour, json.loads(body)
         if how.cut == "connect":
             raise UpstreamFailed("ConnectError", sent=False)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
+from pidispatch.domain.masking import Keys
 from pidispatch.domain.rates import Price, Rates, Rating
 from pidispatch.domain.redaction import Redactor
 from pidispatch.gateway.departures import Departures
@@ -59,6 +60,7 @@ class Bench:
             departures,
             pressure=Pressure(),
             redactor=Redactor(),
+            keys=Keys(),
             prices=OnePrice(),
             upstream=self.upstream,
             clock=lambda: self.upstream.now,
