@@ -80,7 +80,13 @@ def test_a_coding_that_nobody_here_reads_is_refused(coding):
 
 
 @pytest.mark.parametrize(
-    "broken", [gzip.compress(b"abc" * 100)[:-4], b"nonsense", gzip.compress(b"a") + b"rest"]
+    "broken",
+    [gzip.compress(b"abc" * 100)[:-4], b"nonsense", gzip.compress(b"a") + b"rest"],
+    ids=[
+        "cut",
+        "no gzip",
+        "more behind it",
+    ],  # a header holds the time, and would be another name in each process
 )
 def test_what_cannot_be_unpacked_breaks_off(broken):
     with pytest.raises(UpstreamFailed):

@@ -6,7 +6,8 @@ import pytest
 
 from pidispatch.domain.sandbox import MIB, Mount
 from pidispatch.runtime.usage import bytes_below, written_by
-from tests.support.boxes import SOMEBODY, a_box, eventually
+from tests.support.boxes import SOMEBODY, a_box
+from tests.support.patience import eventually
 
 NAMES = 100
 

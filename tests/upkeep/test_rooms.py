@@ -14,7 +14,7 @@ from pidispatch.errors import DatabaseUnavailable, EngineUnavailable
 from pidispatch.ports import BoxState
 from pidispatch.upkeep import rooms
 from pidispatch.upkeep.rooms import AGAIN, LIST, LOOK, RoomKeeper
-from tests.support.boxes import eventually
+from tests.support.patience import eventually
 
 BOUNDS = Bounds(warn=5 * GIB, admit=2 * GIB, stop=GIB)
 NOON = datetime(2026, 11, 30, 12, tzinfo=UTC)

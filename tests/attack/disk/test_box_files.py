@@ -14,7 +14,8 @@ from pidispatch.runtime.docker import DockerBoxes
 from pidispatch.runtime.engine import Engine
 from pidispatch.runtime.jobfiles import MOST_NAMES, SIZED, JobFiles, Sizing
 from pidispatch.runtime.sizedfiles import EngineSight
-from tests.support.boxes import SOMEBODY, a_box, an_installation, eventually, image_or_skip
+from tests.support.boxes import SOMEBODY, a_box, an_installation, image_or_skip
+from tests.support.patience import eventually
 
 pytestmark = [
     pytest.mark.docker,

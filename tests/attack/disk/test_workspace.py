@@ -22,8 +22,9 @@ from pidispatch.runtime.engine import Engine
 from pidispatch.runtime.filesystems import measure
 from pidispatch.runtime.usage import written_by
 from pidispatch.upkeep.rooms import RoomKeeper
-from tests.support.boxes import SOMEBODY, a_box, an_installation, eventually, image_or_skip
+from tests.support.boxes import SOMEBODY, a_box, an_installation, image_or_skip
 from tests.support.disks import ext4_disk, fill_but
+from tests.support.patience import eventually
 
 pytestmark = pytest.mark.docker
 SIZE = 1024 * MIB

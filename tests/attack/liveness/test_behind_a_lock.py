@@ -12,7 +12,7 @@ from tests.fault.clock import Clock
 from tests.fault.house import a_house
 from tests.fault.stubs import VARIABLE
 from tests.fault.test_wipe import NoEngine
-from tests.support.boxes import eventually
+from tests.support.patience import eventually
 
 WAITING = (
     "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%admission_take%'"

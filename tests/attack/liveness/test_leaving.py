@@ -13,7 +13,7 @@ from tests.attack.liveness.processes import GENEROUS, a_worker
 from tests.flows.test_poisoned import admitted, boxed, done, looked_at, preparing
 from tests.flows.test_reconciler import evidence, make_due, silence_worker
 from tests.store.builders import WORKER, a_host, a_run, assert_ledger_is_exact, value
-from tests.support.boxes import eventually
+from tests.support.patience import eventually
 
 OUTCOME = "SELECT outcome FROM runs WHERE id = :id"
 MANY = 6  # more than any count that ends a run

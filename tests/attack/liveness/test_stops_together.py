@@ -12,7 +12,7 @@ from pidispatch.upkeep.pool import DaemonPool
 from tests.attack.liveness.processes import an_environment
 from tests.flows.site import Site
 from tests.store.builders import a_boxed_run, a_host, a_run, try_next, value
-from tests.support.boxes import eventually
+from tests.support.patience import eventually
 
 MANY = 24
 

@@ -20,8 +20,8 @@ from pidispatch.store.database import Database, _leave_out_the_dead
 from pidispatch.store.pipeline import alone
 from tests.cli.lives import DONE, begin, end
 from tests.store.builders import a_host, a_run, try_next, value
-from tests.support.boxes import eventually
 from tests.support.calls import opened
+from tests.support.patience import eventually
 from tests.support.pooler import Pooler, program
 
 ROOT = Path(__file__).parents[3]
