@@ -5,7 +5,8 @@ import json
 import pytest
 from runner.landing import Near, read, words
 
-from tests.runner.support import Box, until
+from tests.runner.support import Box
+from tests.support.patience import until
 
 NEAR = {
     "v": 1, "share": 0.83, "of": "cost", "landing": True, "micros": 1_660_000, "cap_micros": 2_000_000,

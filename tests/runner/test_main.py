@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from tests.runner.support import KEY, Box, until
-from tests.support.patience import slowness
+from tests.runner.support import KEY, Box
+from tests.support.patience import slowness, until
 
 
 def verified(gateway):
