@@ -330,7 +330,7 @@ def test_an_endless_event_is_passed_on_and_not_kept(streaming):
 
     threading.Thread(target=send, daemon=True).start()
     taken, most, start, buffer = 0, 0, resident(), bytearray(1 << 20)
-    while taken < 100_000_000:
+    while taken < 90_000_000:  # the end of a line that does not end is held back, within a bound
         taken += sock.recv_into(buffer)
         most = max(most, resident())
 
