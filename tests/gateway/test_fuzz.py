@@ -325,8 +325,9 @@ def test_an_endless_event_is_passed_on_and_not_kept(streaming):
     line = b"data: " + b"x" * 100_000
 
     def send():
-        for _ in range(1_000):
-            manual.chunk(line)
+        with contextlib.suppress(OSError):  # the test has seen enough
+            for _ in range(1_000):
+                manual.chunk(line)
 
     threading.Thread(target=send, daemon=True).start()
     taken, most, start, buffer = 0, 0, resident(), bytearray(1 << 20)
