@@ -37,6 +37,8 @@ def test_every_benchmark_is_run_here():
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.docker if name in DOCKER else ()) for name in SMALL]
 )
+# A benchmark is a program of its own: what it leaves open ends with it.
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_benchmark_ends_with_its_verdict(name, monkeypatch, capsys):
     smaller, arguments = SMALL[name]
     module = loaded(name, monkeypatch)
