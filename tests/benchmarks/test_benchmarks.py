@@ -11,12 +11,11 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 # What makes each one small, and its arguments.
 SMALL = {
     "admission": ({"PROCESSES": (1, 2), "FULL": (50, 100), "EACH": 4, "WARM": 1}, ["--rounds", "1"]),
-    "dispatch": ({"WARM": 0}, ["--rounds", "1"]),
     "gateway": ({"CALLS": {1: (2, 1)}, "STREAMS": (1,), "FLAT": 20, "WORDS": 40}, ["--rounds", "1"]),
-    "recovery": ({"STEPS": ("preparing",), "LIMIT": 1.0}, ["--rounds", "1"]),
     "triggers": ({"MANY": 60, "MATCHES": 1, "SECONDS": 2}, []),
 }
-DOCKER = {"dispatch", "recovery"}
+# They start a whole installation beside others, for a minute or more: `make bench` runs them.
+BY_HAND = {"dispatch", "recovery"}
 
 
 def loaded(name, monkeypatch):
@@ -31,12 +30,10 @@ def loaded(name, monkeypatch):
 def test_every_benchmark_is_run_here():
     runnable = {path.stem for path in BENCHMARKS.glob("*.py") if "__main__" in path.read_text()}
 
-    assert runnable == set(SMALL)
+    assert runnable == set(SMALL) | BY_HAND
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.docker if name in DOCKER else ()) for name in SMALL]
-)
+@pytest.mark.parametrize("name", SMALL)
 # A benchmark is a program of its own: what it leaves open ends with it.
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_benchmark_ends_with_its_verdict(name, monkeypatch, capsys):
