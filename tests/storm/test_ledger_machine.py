@@ -1,7 +1,7 @@
 """Any order of admissions, spending, endings, retries and passing days: the ledger is what a slow model says."""
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from hypothesis import HealthCheck, event, settings
@@ -21,7 +21,7 @@ from pidispatch.domain.policy import Policy, ScopeCaps, Subject
 from pidispatch.domain.run import BoxEnd, Claim, Outcome
 from pidispatch.errors import StaleEpoch
 from pidispatch.ports import Admitted, CallEnd, CallOpened, CallRefused, Deferred, NoRoom, Refused
-from pidispatch.store.admission import PostgresAdmissions
+from pidispatch.store.admission import CAP_HELD, PostgresAdmissions
 from pidispatch.store.calls import PostgresCallLedger, PostgresTickets
 from pidispatch.store.endings import PostgresEndings
 from pidispatch.store.runs import PostgresRuns
@@ -63,7 +63,8 @@ class ModelRun:
     folder: str
     occupies: bool = False
     ended: bool = False
-    went: bool = False
+    went: bool = False  # in this attempt
+    goes: int = 0
     spent: int = 0
     claim: Claim | None = None
     container: str = ""
@@ -105,13 +106,26 @@ class LedgerMachine(RuleBasedStateMachine):
             return NoRoom()
         if run.counted:
             return None  # it paid for its place before
-        for (scope, unit, period), cap in CAPS.items():
-            if scope in {run.scope, EVERYTHING}:
-                amount = RESERVE if unit == "micros" else 1
-                if self.used(self.window(scope, unit, period)) + amount > cap:
-                    word = "dollar-cap" if unit == "micros" else "over-budget"
-                    return Refused("scope-cap" if scope != EVERYTHING else word, f"{period}-cap")
-        return None
+        asked = [key for key in CAPS if key[0] in {run.scope, EVERYTHING}]
+        for scope, unit, period in asked:
+            window = self.window(scope, unit, period)
+            if self.over_cap(window, without=self.held(window)):
+                word = "dollar-cap" if unit == "micros" else "over-budget"
+                return Refused("scope-cap" if scope != EVERYTHING else word, f"{period}-cap")
+        waits = any(self.over_cap(self.window(*key)) for key in asked)
+        return Deferred(CAP_HELD) if waits else None
+
+    def over_cap(self, window, *, without=0):
+        amount = RESERVE if window[1] == "micros" else 1
+        return self.used(window) - without + amount > CAPS[window[:3]]
+
+    def held(self, window):
+        """What may yet be given back: a place before the run's go, dollars until its end."""
+        return sum(
+            run.counted.get(window, 0)
+            for run in self.model.values()
+            if not run.ended and (window[1] == "micros" or not run.goes)
+        )
 
     def count_in(self, run):
         if not run.counted:
@@ -176,6 +190,8 @@ class LedgerMachine(RuleBasedStateMachine):
             run.occupies, run.claim, run.went = True, answer.claim, False
             self.count_in(run)
             return run
+        if isinstance(answer, Deferred):
+            answer = replace(answer, until=None)
         assert answer == expected
         run.ended = isinstance(answer, Refused)
         event(f"not admitted: {answer}")
@@ -195,7 +211,7 @@ class LedgerMachine(RuleBasedStateMachine):
         if go:
             assert self.tickets.give_go(run.claim.run_id, run.claim.attempt, run.container[:12])
             assert not self.tickets.give_go(run.claim.run_id, run.claim.attempt, run.container[:12])
-            run.went = True
+            run.went, run.goes = True, run.goes + 1
 
     @precondition(lambda self: self.occupants(went=True))
     @rule(data=st.data(), cost=COSTS)
@@ -237,12 +253,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     def leave(self, run, *, ends):
         run.occupies, run.container, run.ended = False, "", ends
-        goes = value(
-            self.database,
-            "SELECT count(*) FROM run_attempts WHERE run_id = :id AND go_at IS NOT NULL",
-            id=run.claim.run_id,
-        )
-        if goes == 0:
+        if run.goes == 0:
             run.counted = {}
         elif ends:
             run.counted = {key: run.spent if key[1] == "micros" else 1 for key in run.counted}
