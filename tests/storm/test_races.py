@@ -21,7 +21,6 @@ from tests.support.submitting import submit as submit_run
 
 ROUNDS = 1000
 SCOPE = "folder:race"
-JITTER = 0.004  # seconds: an admission takes about as long, so that every pair of its steps meets
 CAPS = run_caps(EVERYTHING, day=1_000_000, week=1_000_000, month=None)
 _numbers = count(1)
 
@@ -35,17 +34,23 @@ class Race:
         self.runs, self.endings = PostgresRuns(database), PostgresEndings(database)
         self._pool = ThreadPoolExecutor(2)
         self._barrier = threading.Barrier(2, timeout=20)
+        self._takes = 0.002  # seconds, for one of the two: so every pair of their steps meets
 
     def close(self):
         self._pool.shutdown()
 
     def together(self, first, second):
+        """Both at once, one of them later by a part of what it takes the other, however slow the machine is."""
+
         def start(act, delay):
             self._barrier.wait()
             time.sleep(delay)
-            return act()
+            began = time.perf_counter()
+            answer = act()
+            self._takes = 0.9 * self._takes + 0.1 * min(time.perf_counter() - began, 0.5)
+            return answer
 
-        delays = [0.0, random.uniform(0, JITTER)]
+        delays = [0.0, random.uniform(0, 2 * self._takes)]
         random.shuffle(delays)
         futures = [
             self._pool.submit(start, act, delay) for act, delay in zip((first, second), delays, strict=True)
