@@ -26,9 +26,10 @@ def test_a_paused_queue_starts_nothing_and_goes_on_after_resume(installation):
 
 
 def test_a_setting_holds_from_the_next_start_and_explain_says_what_it_did(installation):
-    used = installation.one("SELECT coalesce(sum(used), 0) AS used FROM spend_windows WHERE scope = '*'")[
-        "used"
-    ]
+    used = installation.one(
+        "SELECT coalesce(max(used), 0) AS used FROM spend_today"
+        " WHERE (scope, unit, period) = ('*', 'runs', 'day')"
+    )["used"]
     installation.pidispatch("set", "dailyCap", str(max(1, used)))
     try:
         if not used:
