@@ -18,6 +18,7 @@ from pidispatch.domain.disks import (
     Room,
     blame,
 )
+from pidispatch.domain.run import State
 from pidispatch.domain.sandbox import LABEL_ROLE, LABEL_RUN, OUTBOX_DIR, ROLE_JOB, SESSION_DIR
 from pidispatch.errors import PidispatchError
 from pidispatch.ports import Boxes, BoxState, BoxWatch, Measure, Occupants, WrittenBy
@@ -224,6 +225,9 @@ class RoomKeeper:
         return True
 
     def _end(self, box: BoxState, reason: str) -> None:
+        if self._has_ended(box):  # by itself, since the boxes were listed: its run is what it made of it
+            self._listed = None
+            return
         written = self._pool.submit(lambda: self._request(box, reason))
         _await(written, RECORD)
         try:
@@ -231,11 +235,18 @@ class RoomKeeper:
         except PidispatchError as error:
             log.warning("disk_stop_failed", box=box.name, problem=str(error))
 
+    def _has_ended(self, box: BoxState) -> bool:
+        try:
+            now = self._watch.inspect(box.container_id)
+        except PidispatchError:
+            return False  # nobody knows, and the disk fills up
+        return now is None or now.ended
+
     def _request(self, box: BoxState, reason: str) -> None:
         """The row says why, before the box is seen to have ended."""
         run_id = int(box.labels[LABEL_RUN])
         run = self._occupants.occupant(run_id)
-        if run is not None and run.container_id == box.container_id:
+        if run is not None and run.container_id == box.container_id and run.state is not State.FINISHING:
             self._occupants.request_stop(run_id, reason=reason)
 
 

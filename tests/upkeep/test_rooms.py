@@ -44,7 +44,8 @@ class Host:
         self.free = {"/home": 100 * GIB, "/work": 100 * GIB}
         self.names_free = 10**6
         self.boxes, self.written, self.too_large = [], {}, set()
-        self.asked, self.ended = [], []
+        self.asked, self.ended, self.gone = [], [], set()
+        self.state = State.RUNNING
         self.engine_away, self.database = False, None
         self.now = 0.0
         self.keeper = RoomKeeper(
@@ -70,6 +71,13 @@ class Host:
             raise EngineUnavailable("refused by the test")
         return [box for box in self.boxes if box.container_id not in self.ended]
 
+    def inspect(self, container_id):
+        if self.engine_away:
+            raise EngineUnavailable("refused by the test")
+        if container_id in self.gone:
+            return replace(a_box(int(container_id.removeprefix("box-"))), status="exited", exit_code=0)
+        return next(box for box in self.boxes if box.container_id == container_id)
+
     def stop(self, container_id, *, grace):
         assert grace == 0
         self.ended.append(container_id)
@@ -77,7 +85,7 @@ class Host:
     def occupant(self, run_id):
         if self.database is not None:
             self.database()
-        return replace(SOMEBODY, run_id=run_id, container_id=f"box-{run_id}")
+        return replace(SOMEBODY, run_id=run_id, container_id=f"box-{run_id}", state=self.state)
 
     def request_stop(self, run_id, *, reason):
         self.asked.append((run_id, reason))
@@ -123,6 +131,32 @@ def test_the_box_that_wrote_is_stopped_at_the_last_bound_and_the_record_says_so(
     assert host.all_stopped()
     assert host.ended == ["box-2"]
     assert host.asked == [(2, "disk-low")]
+
+
+def test_a_box_that_has_ended_by_itself_since_it_was_listed_is_not_the_one(host):
+    host.boxes, host.written[1], host.written[2] = [a_box(1), a_box(2)], 0, 0
+    host.look()
+    host.gone.add("box-2")
+
+    host.falls("/work", 99.5 * GIB, by=2)
+    host.look()
+    host.boxes.pop()
+    host.falls("/work", GIB // 4, by=1)
+    assert eventually(lambda: host.look() or host.ended)
+
+    assert host.ended == ["box-1"]
+    assert [run for run, _ in host.asked] == [1]
+
+
+def test_a_run_that_is_being_finished_keeps_its_ending(host):
+    host.boxes, host.written[1], host.state = [a_box(1)], 0, State.FINISHING
+    host.look()
+
+    host.falls("/work", 99.5 * GIB, by=1)
+    host.look()
+
+    assert host.all_stopped()
+    assert host.asked == []
 
 
 def test_a_fall_so_fast_that_a_stop_would_come_too_late_is_met_earlier(host):
