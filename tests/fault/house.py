@@ -33,8 +33,8 @@ from pidispatch.store.database import Database
 from tests.fault.clock import Clock
 from tests.fault.engine import Engine
 from tests.fault.failpoints import VARIABLE as FAILPOINTS
-from tests.fault.pace import Pace
 from tests.support.disks import ext4_disk
+from tests.support.pace import Pace
 from tests.support.patience import LONGER
 from tests.support.pooler import Pooler
 from tests.support.submitting import submit as submit_run
