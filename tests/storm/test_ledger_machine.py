@@ -28,6 +28,7 @@ from pidispatch.store.runs import PostgresRuns
 from tests.store.builders import HOST, WORKER, a_host, a_run, assert_ledger_is_exact, ready_for, value
 from tests.support.calls import cost as priced
 from tests.support.calls import worst
+from tests.support.scale import scaled
 
 SCOPES = ("folder:/s/a", "folder:/s/b")
 CAPACITY, CONCURRENT, RESERVE, HOLD = 3, 2, 100, 30
@@ -301,7 +302,7 @@ def test_the_ledger_is_what_a_slow_model_says_after_every_step(database):
     run_state_machine_as_test(
         lambda: LedgerMachine(database),
         settings=settings(
-            max_examples=50,
+            max_examples=scaled(25, nightly=500),
             stateful_step_count=30,
             deadline=None,
             database=None,

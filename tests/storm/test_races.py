@@ -17,9 +17,10 @@ from pidispatch.store.admission import PostgresAdmissions
 from pidispatch.store.endings import PostgresEndings
 from pidispatch.store.runs import PostgresRuns
 from tests.store.builders import HOST, WORKER, a_host, assert_ledger_is_exact, value
+from tests.support.scale import scaled
 from tests.support.submitting import submit as submit_run
 
-ROUNDS = 1000
+ROUNDS = scaled(200, nightly=1000)
 SCOPE = "folder:race"
 CAPS = run_caps(EVERYTHING, day=1_000_000, week=1_000_000, month=None)
 _numbers = count(1)

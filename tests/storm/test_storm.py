@@ -1,7 +1,6 @@
 """Eight worker processes against one limit: it is reached exactly and never passed, also when they are killed."""
 
 import json
-import os
 import random
 import subprocess
 import sys
@@ -23,9 +22,10 @@ from tests.store.builders import assert_ledger_is_exact, value
 from tests.storm import ledgerlog
 from tests.storm.boxes import intervals
 from tests.storm.worker import HOST, StormWorker, Weather, open_folder
+from tests.support.scale import scaled
 from tests.support.submitting import submit as submit_run
 
-RUNS = int(os.environ.get("PIDISPATCH_STORM_RUNS", "400"))
+RUNS = scaled(120, nightly=400)
 ADMITTED = RUNS * 6 // 10 // 4 * 4
 PROCESSES, CAPACITY, AT_ONCE, PATIENCE = 8, 6, 4, 900
 SCOPES = [f"folder:storm-{number}" for number in range(4)]
