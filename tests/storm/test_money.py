@@ -28,7 +28,7 @@ from tests.support.calls import cost, worst
 from tests.support.scale import scaled
 
 ROOT = Path(__file__).resolve().parents[2]
-DAYS, RUNS, PATIENCE = 3, 16, 900
+DAYS, RUNS, PATIENCE = scaled(1, nightly=3), 16, 900
 CONTAINER = "c0ffee" * 10
 THREADS, ROUNDS = 8, scaled(200, nightly=1000)
 
