@@ -14,7 +14,7 @@ from pidispatch.domain.sandbox import MIB
 from pidispatch.errors import BoxFault, ConfigurationRefused, DiskFull
 from pidispatch.ports import JobPaths
 from pidispatch.runtime.erase import erase
-from pidispatch.runtime.sizedfiles import SeenByEngine, mount_sized, unmount
+from pidispatch.runtime.sizedfiles import SeenByEngine, mount_sized, unmount_sized
 from pidispatch.runtime.usage import bytes_below
 
 log = structlog.get_logger(__name__)
@@ -97,7 +97,7 @@ class JobFiles:
         inside = place / "outbox"
         inside.mkdir()
         if not self._sizing.seen(str(inside)):
-            unmount(place)
+            unmount_sized(place)
             place.rmdir()
             return base
         inside.rmdir()
@@ -132,7 +132,7 @@ class JobFiles:
         Raises JobFilesFault. Only after the container is gone.
         """
         try:
-            unmount(self._root / _plain(name) / SIZED)
+            unmount_sized(self._root / _plain(name) / SIZED)
             erase(self._root, _plain(name))
         except FileNotFoundError:
             return
