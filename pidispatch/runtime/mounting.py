@@ -11,7 +11,7 @@ _MNT_DETACH, _UMOUNT_NOFOLLOW = 0x2, 0x8
 
 
 def mount(source: str | None, target: str, flags: int, *, kind: str | None = None, options: str = "") -> None:
-    """As mount(2) does; `kind` is a file system's name, `options` its own. Raises OSError."""
+    """As the system call does; `kind` is a file system's name, `options` its own. Raises OSError."""
     given = [None if each is None else os.fsencode(each) for each in (source, target, kind)]
     _checked(_libc().mount(*given, ctypes.c_ulong(flags), options.encode() or None), target)
 
