@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pidispatch.domain.outcome import REMARKS
 from pidispatch.domain.run import State
+from pidispatch.domain.words import Use, meaning
 from pidispatch.entrypoints.cli.options import AsJson, RunName
 from pidispatch.entrypoints.cli.output import cell, out, plain, print_facts, print_json, print_table
 from pidispatch.entrypoints.cli.wording import (
@@ -88,7 +88,7 @@ def _print_run(found: "RunDetail") -> None:
             ("behind", run.blocked_by),
             ("place in line", run.place),
             ("result", run.result),
-            ("remarks", "; ".join(REMARKS.get(word, word) for word in run.remarks or ()) or None),
+            ("remarks", "; ".join(meaning(word, Use.REMARK) or word for word in run.remarks or ()) or None),
             ("exit code", run.exit_code),
             ("flow", run.flow),
             ("model", " / ".join(part for part in (run.provider, run.model) if part)),

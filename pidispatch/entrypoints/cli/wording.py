@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from pidispatch.domain import words
 from pidispatch.domain.files.triggers.waitfor import instant_of
 from pidispatch.domain.run import OCCUPYING, State
 from pidispatch.entrypoints.cli.output import cell
@@ -77,7 +78,7 @@ def refusals_in_words(attempt: "AttemptRecord") -> str | None:
     said = f"{count_of(attempt.refusals, 'call')} refused, the last for {attempt.refused_reason}"
     if attempt.refused_needed is None or attempt.refused_left is None:
         return said
-    unit = "micros" if attempt.refused_reason == "cost-cap" else "tokens"
+    unit = "micros" if attempt.refused_reason == words.COST_CAP else "tokens"
     needed, left = amount(unit, attempt.refused_needed), amount(unit, attempt.refused_left)
     return f"{said}: it needed at least {needed}, and {left} was left"
 
