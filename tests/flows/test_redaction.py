@@ -118,7 +118,16 @@ def test_nothing_that_is_kept_of_a_run_holds_the_key(site, gateway, database, si
             signature = hmac.new(key.encode(), body, hashlib.sha256).hexdigest()
             assert client.ask("POST", "/report", body, {"x-pidispatch-signature": signature})[0] == 204
         client.close()
-        said = json.dumps({"event": "exit", "jobId": "x", "code": 0, "reason": word, "message": KEY})
+        said = json.dumps(
+            {
+                "event": "exit",
+                "jobId": "x",
+                "code": 0,
+                "reason": word,
+                "message": KEY,
+                "usage": {"v": 1, "models": [{"provider": "x", "model": word}]},
+            }
+        )
         site.letters[site.runs.facts(claim.run_id).container_name] = tuple(
             Letter(str(at), json.dumps({"flow": "review", "task": f"use {form}"}).encode())
             for at, form in enumerate(FORMS.values())
