@@ -107,12 +107,14 @@ def _hidden(texts: Sequence[str], mask: Mask | None) -> list[str | None]:
 def compare(said: Mapping[str, Any], seen: Seen) -> list[Compared]:
     """Everything that the box said or that was measured of its attempt, the sums first.
 
-    Dollars differ when they are further apart than one micro-dollar for each call: each of them was rounded.
+    Dollars differ when they are further apart than one micro-dollar for each call, since each of them was rounded; those
+    of a box that says itself that it did not meter them are shown and never marked.
     """
     tokens = said.get("tokens") or {}
     turns = sum(each.turns for each in seen.models)
     prices = [each.micros for each in seen.models]
     micros = None if None in prices else sum(filter(None, prices))
+    within = None if tokens.get("metered") is False else turns
     session = said.get("session") or {}
     return [
         line
@@ -121,7 +123,7 @@ def compare(said: Mapping[str, Any], seen: Seen) -> list[Compared]:
             _compared("turns", said.get("turns"), turns),
             _compared("calls", tokens.get("calls"), turns),
             _compared("tokens", tokens.get("total"), sum(each.tokens for each in seen.models)),
-            _compared("micros", _micros(tokens.get("cost")), micros, within=turns),
+            _compared("micros", _micros(tokens.get("cost")), micros, within=within),
             _compared("resumed", session.get("resumed"), seen.resumed),
             *_models(said, seen),
         )
@@ -147,8 +149,8 @@ def _micros(dollars: float | None) -> int | None:
     return None if dollars is None else round(dollars * 1_000_000)
 
 
-def _compared(of: str, said: Any, measured: Any, *, within: int = 0) -> Compared:
-    if said is None or measured is None:
+def _compared(of: str, said: Any, measured: Any, *, within: int | None = 0) -> Compared:
+    if said is None or measured is None or within is None:
         return Compared(of, said, measured, differs=False)
     apart = abs(said - measured) > within
     return Compared(of, said, measured, differs=apart)

@@ -161,6 +161,12 @@ def test_rounding_is_no_difference():
     assert not any(line.differs for line in compare(said, SEEN))
 
 
+def test_dollars_that_a_box_says_it_did_not_meter_are_not_marked():
+    said = SAID | {"tokens": {"total": 40, "cost": 0.0, "metered": False}}
+
+    assert Compared("micros", 0, 250_000, differs=False) in compare(said, SEEN)
+
+
 def test_a_box_that_folded_its_rows_is_not_held_to_those_that_it_does_not_name():
     said = SAID | {"usage": {"models": [{"provider": "other", "model": "other", "total": 40}]}}
 
