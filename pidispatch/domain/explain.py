@@ -7,11 +7,11 @@ from enum import StrEnum
 from typing import Any
 
 from pidispatch.domain import words
-from pidispatch.domain.words import Gate, gate_of
+from pidispatch.domain.words import GateName, gate_of
 
 GATES = (
-    Gate.SETTINGS, Gate.IMAGE, Gate.MODELS, Gate.PROVIDER, Gate.FOLDER, Gate.PAUSE_WINDOWS, Gate.RUN_CAP, Gate.PAUSE, Gate.SLOTS,
-    Gate.HOST_CAPACITY, Gate.WINDOWS,
+    GateName.SETTINGS, GateName.IMAGE, GateName.MODELS, GateName.PROVIDER, GateName.FOLDER, GateName.PAUSE_WINDOWS, GateName.RUN_CAP, GateName.PAUSE, GateName.SLOTS,
+    GateName.HOST_CAPACITY, GateName.WINDOWS,
 )  # fmt: skip
 
 
@@ -103,10 +103,10 @@ def _ladder(facts: Mapping[str, Any]) -> tuple[str, ...]:
     Facts of an earlier version, which went on to ask for the provider, tell nothing of models.
     """
     told = facts.get("gates") or {}
-    rest = [gate for gate in GATES[1:] if gate != Gate.MODELS or gate in told or "provider" not in told]
-    if Gate.DISK in told:
-        rest.insert(rest.index(Gate.FOLDER) + 1, Gate.DISK)
-    return (GATES[0], *(gate for gate in (Gate.BREAKER, Gate.ONE_SHOT) if gate in told), *rest)
+    rest = [gate for gate in GATES[1:] if gate != GateName.MODELS or gate in told or "provider" not in told]
+    if GateName.DISK in told:
+        rest.insert(rest.index(GateName.FOLDER) + 1, GateName.DISK)
+    return (GATES[0], *(gate for gate in (GateName.BREAKER, GateName.ONE_SHOT) if gate in told), *rest)
 
 
 def _lines_of(
@@ -115,7 +115,7 @@ def _lines_of(
     ladder = _ladder(facts)
     if stopped is not None and ladder.index(gate) > ladder.index(stopped):
         yield GateLine(gate, Verdict.NOT_REACHED)
-    elif gate == Gate.WINDOWS:
+    elif gate == GateName.WINDOWS:
         yield from _window_lines(facts, word, refused=gate == stopped)
     elif gate == stopped:
         yield GateLine(gate, Verdict.STOPPED, _seen(gate, facts), word)
@@ -146,7 +146,7 @@ def _stopping_gate(facts: Mapping[str, Any], answer: LastAnswer | None) -> str |
     if answer is None or answer.kind == "admitted":
         return None
     named = gate_of(answer.word)
-    if named in _ladder(facts) and (named is not Gate.WINDOWS or _told(named, facts)):
+    if named in _ladder(facts) and (named is not GateName.WINDOWS or _told(named, facts)):
         return named
     return next((gate for gate in _ladder(facts) if not _told(gate, facts)), None)
 
@@ -154,13 +154,13 @@ def _stopping_gate(facts: Mapping[str, Any], answer: LastAnswer | None) -> str |
 def _told(gate: str, facts: Mapping[str, Any]) -> bool:
     gates = facts.get("gates") or {}
     match gate:
-        case Gate.SETTINGS:
-            return Gate.SETTINGS not in gates  # it is told of only when it stopped a run
-        case Gate.RUN_CAP:
-            return Gate.PAUSE_WINDOWS in gates
-        case Gate.PAUSE | Gate.SLOTS | Gate.WINDOWS:
+        case GateName.SETTINGS:
+            return GateName.SETTINGS not in gates  # it is told of only when it stopped a run
+        case GateName.RUN_CAP:
+            return GateName.PAUSE_WINDOWS in gates
+        case GateName.PAUSE | GateName.SLOTS | GateName.WINDOWS:
             return gate in facts
-        case Gate.HOST_CAPACITY:
+        case GateName.HOST_CAPACITY:
             return "room" in facts
         case _:
             return gate in gates
@@ -168,9 +168,9 @@ def _told(gate: str, facts: Mapping[str, Any]) -> bool:
 
 def _seen(gate: str, facts: Mapping[str, Any]) -> Any:
     match gate:
-        case Gate.PAUSE | Gate.SLOTS:
+        case GateName.PAUSE | GateName.SLOTS:
             return facts.get(gate)
-        case Gate.HOST_CAPACITY:
+        case GateName.HOST_CAPACITY:
             return facts.get("room")
         case _:
             return (facts.get("gates") or {}).get(gate)

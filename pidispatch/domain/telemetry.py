@@ -15,8 +15,6 @@ _BLOCKS = ("tokens", "usage", "context", "session", "resources")
 _PLAIN = ("code", "reason", "turns", "message", "signal")
 _CONTROLS = {code: "\ufffd" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
 
-Mask = Callable[[str], str]
-
 
 @dataclass(frozen=True, slots=True)
 class Measured:
@@ -33,7 +31,7 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Observed:
     """What is known of an attempt without its box: by the engine, by the gateway, and what was put into the box."""
 
     exit_code: int | None
@@ -51,7 +49,7 @@ class Compared:
     differs: bool
 
 
-def telemetry(line: ExitLine, mask: Mask | None) -> dict[str, Any]:
+def telemetry(line: ExitLine, mask: Callable[[str], str] | None) -> dict[str, Any]:
     """What the line says, bounded and fit to be kept: its blocks by the names of `exitblocks`, without what it left out.
 
     `mask` hides secrets in a text; None, nobody can: then only numbers, flags and words of ours are kept.
@@ -91,7 +89,7 @@ def _with_texts(value: Any, texts: Iterator[str | None]) -> Any:
     return [_with_texts(item, texts) for item in value] if isinstance(value, list | tuple) else value
 
 
-def _hidden(texts: Sequence[str], mask: Mask | None) -> list[str | None]:
+def _hidden(texts: Sequence[str], mask: Callable[[str], str] | None) -> list[str | None]:
     """Each text without secrets and controls. A secret may be spread over several: then none of them is kept."""
     plain = [text.translate(_CONTROLS) for text in texts]
     if mask is None:
@@ -104,38 +102,38 @@ def _hidden(texts: Sequence[str], mask: Mask | None) -> list[str | None]:
     return list(each) if mask(whole) == whole else [MASK for _ in each]
 
 
-def compare(said: Mapping[str, Any], seen: Seen) -> list[Compared]:
+def compare(said: Mapping[str, Any], observed: Observed) -> list[Compared]:
     """Everything that the box said or that was measured of its attempt, the sums first.
 
     Dollars differ when they are further apart than one micro-dollar for each call, since each of them was rounded; those
     of a box that says itself that it did not meter them are shown and never marked.
     """
     tokens = said.get("tokens") or {}
-    turns = sum(each.turns for each in seen.models)
-    prices = [each.micros for each in seen.models]
+    turns = sum(each.turns for each in observed.models)
+    prices = [each.micros for each in observed.models]
     micros = None if None in prices else sum(filter(None, prices))
     within = None if tokens.get("metered") is False else turns
     session = said.get("session") or {}
     return [
         line
         for line in (
-            _compared("code", said.get("code"), seen.exit_code),
+            _compared("code", said.get("code"), observed.exit_code),
             _compared("turns", said.get("turns"), turns),
             _compared("calls", tokens.get("calls"), turns),
-            _compared("tokens", tokens.get("total"), sum(each.tokens for each in seen.models)),
+            _compared("tokens", tokens.get("total"), sum(each.tokens for each in observed.models)),
             _compared("micros", _micros(tokens.get("cost")), micros, within=within),
-            _compared("resumed", session.get("resumed"), seen.resumed),
-            *_models(said, seen),
+            _compared("resumed", session.get("resumed"), observed.resumed),
+            *_models(said, observed),
         )
         if line.said is not None
     ]
 
 
-def _models(said: Mapping[str, Any], seen: Seen) -> Iterator[Compared]:
+def _models(said: Mapping[str, Any], observed: Observed) -> Iterator[Compared]:
     """Tokens by model. What was measured and not said is told as well, unless the box folded its rows."""
     rows = (said.get("usage") or {}).get("models") or []
     measured: dict[tuple[str, str], int] = {}
-    for each in seen.models:
+    for each in observed.models:
         key = (each.provider.lower(), each.model.lower())
         measured[key] = measured.get(key, 0) + each.tokens
     told = {(row.get("provider"), row.get("model")): row.get("total", 0) for row in rows}

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any, Self
 
 
-class Gate(StrEnum):
+class GateName(StrEnum):
     """What admission looks at; `explain` shows them in the order of its ladder."""
 
     SETTINGS = "settings"
@@ -52,11 +52,11 @@ class Word(str):
     """
 
     __slots__ = ("gate", "heals", "meanings")
-    gate: Gate | None
+    gate: GateName | None
     heals: bool
     meanings: Mapping[Use, str]
 
-    def __new__(cls, word: str, gate: Gate | None = None, *, heals: bool = True, **meanings: str) -> Self:
+    def __new__(cls, word: str, gate: GateName | None = None, *, heals: bool = True, **meanings: str) -> Self:
         """`meanings` are named as the members of `Use`: `cause="a disk is nearly full"`."""
         self = super().__new__(cls, word)
         self.gate, self.heals = gate, heals
@@ -72,35 +72,35 @@ _GRANT = "`pidispatch grant` lets it go on from here as a new run"
 
 # fmt: off
 # What holds a run back before it starts, or refuses it for good, in the order of the gates.
-SETTINGS_OVERLAY_INVALID = Word("settings-overlay-invalid", Gate.SETTINGS, heals=False, end="settings.json, or a limits file, is not valid: nothing starts until it is put right")
-BREAKER_OPEN = Word("breaker-open", Gate.BREAKER, end="its trigger failed again and again and is held back", delivery="its trigger failed again and again and is held back")
-BREAKER_COUNTING = Word("breaker-counting", Gate.BREAKER, cause="an ending of its trigger is being counted")
-ONCE_ALREADY_SPENT = Word("once-already-spent", Gate.ONE_SHOT, end="its trigger may fire once, and has")
+SETTINGS_OVERLAY_INVALID = Word("settings-overlay-invalid", GateName.SETTINGS, heals=False, end="settings.json, or a limits file, is not valid: nothing starts until it is put right")
+BREAKER_OPEN = Word("breaker-open", GateName.BREAKER, end="its trigger failed again and again and is held back", delivery="its trigger failed again and again and is held back")
+BREAKER_COUNTING = Word("breaker-counting", GateName.BREAKER, cause="an ending of its trigger is being counted")
+ONCE_ALREADY_SPENT = Word("once-already-spent", GateName.ONE_SHOT, end="its trigger may fire once, and has")
 BY_ANOTHER_RUN = Word("by-another-run", why="another run spent the one-shot")
 BY_A_MARK_IN_THE_FILE = Word("by-a-mark-in-the-file", why="the entry in the triggers file is marked as used up")
-DOCKER_UNREACHABLE = Word("docker-unreachable", Gate.IMAGE, cause="the Docker engine of its host does not answer")
-JOB_IMAGE_MISSING = Word("job-image-missing", Gate.IMAGE, heals=False, end="its image is not on the host that looked", why="its image went away before the box was made")
-JOB_IMAGE_WRONG_ARCH = Word("job-image-wrong-arch", Gate.IMAGE, heals=False, end="its image is for another kind of machine", why="its image is for another kind of machine")
-JOB_IMAGE_REPLICAS_UNSUPPORTED = Word("job-image-replicas-unsupported", Gate.IMAGE, heals=False, end="it is one of several copies, and its image does not declare `replicas`")
-JOB_IMAGE_COMMANDS_UNSUPPORTED = Word("job-image-commands-unsupported", Gate.IMAGE, heals=False, end="it has a command, and its image does not declare `commands`")
-JOB_IMAGE_EXCLUDE_TOOLS_UNSUPPORTED = Word("job-image-exclude-tools-unsupported", Gate.IMAGE, heals=False, end="tools are taken away from it, and its image does not declare `excludeTools`")
-MODEL_NOT_ALLOWED = Word("model-not-allowed", Gate.MODELS, heals=False, end="its own model, or one that it called, is not on its list of models", call="its trigger or the installation does not list this model among those allowed")
-PROVIDER_UNCONFIGURED = Word("provider-unconfigured", Gate.PROVIDER, heals=False, end="its provider cannot be called")
+DOCKER_UNREACHABLE = Word("docker-unreachable", GateName.IMAGE, cause="the Docker engine of its host does not answer")
+JOB_IMAGE_MISSING = Word("job-image-missing", GateName.IMAGE, heals=False, end="its image is not on the host that looked", why="its image went away before the box was made")
+JOB_IMAGE_WRONG_ARCH = Word("job-image-wrong-arch", GateName.IMAGE, heals=False, end="its image is for another kind of machine", why="its image is for another kind of machine")
+JOB_IMAGE_REPLICAS_UNSUPPORTED = Word("job-image-replicas-unsupported", GateName.IMAGE, heals=False, end="it is one of several copies, and its image does not declare `replicas`")
+JOB_IMAGE_COMMANDS_UNSUPPORTED = Word("job-image-commands-unsupported", GateName.IMAGE, heals=False, end="it has a command, and its image does not declare `commands`")
+JOB_IMAGE_EXCLUDE_TOOLS_UNSUPPORTED = Word("job-image-exclude-tools-unsupported", GateName.IMAGE, heals=False, end="tools are taken away from it, and its image does not declare `excludeTools`")
+MODEL_NOT_ALLOWED = Word("model-not-allowed", GateName.MODELS, heals=False, end="its own model, or one that it called, is not on its list of models", call="its trigger or the installation does not list this model among those allowed")
+PROVIDER_UNCONFIGURED = Word("provider-unconfigured", GateName.PROVIDER, heals=False, end="its provider cannot be called")
 PROVIDER_UNKNOWN = Word("provider-unknown", why="the gateway does not know the provider")
 NO_CREDENTIAL = Word("no-credential", why="the provider has no key")
 OAUTH_LOGIN = Word("oauth-login", why="pi has a login for the provider, which is no key")
-COST_CAP_UNENFORCEABLE = Word("cost-cap-unenforceable", Gate.PROVIDER, heals=False, end="it has a cap of dollars, and a model that has no known price", call="the run has a cap of dollars, and the model no known price: name it in the prices file")
+COST_CAP_UNENFORCEABLE = Word("cost-cap-unenforceable", GateName.PROVIDER, heals=False, end="it has a cap of dollars, and a model that has no known price", call="the run has a cap of dollars, and the model no known price: name it in the prices file")
 NO_PRICE = Word("no-price", why="its own model has no known price")
-GATEWAY_UNREACHABLE = Word("gateway-unreachable", Gate.PROVIDER, cause="the gateway of its host does not answer", session="the gateway could not be asked to hide secrets in it")
-PROVIDER_BUSY = Word("provider-busy", Gate.PROVIDER, cause="its provider is busy")
-LOCAL_FOLDER_MISSING = Word("local-folder-missing", Gate.FOLDER, heals=False, end="its folder is not there", delivery="its folder is not there")
-LOCAL_FOLDER_NOT_A_DIRECTORY = Word("local-folder-not-a-directory", Gate.FOLDER, heals=False, end="its folder is no directory", delivery="its folder is no directory")
-LOCAL_FOLDER_UNREADABLE = Word("local-folder-unreadable", Gate.FOLDER, heals=False, end="the worker's user may not read its folder", delivery="the worker's user may not read its folder")
-JOB_USER_UNMAPPABLE = Word("job-user-unmappable", Gate.FOLDER, heals=False, end="its folder belongs to root, or to a user that the worker may not start jobs as", delivery="its folder belongs to root, or to a user that the worker may not start jobs as")
-NOT_A_GIT_ROOT = Word("not-a-git-root", Gate.FOLDER, heals=False, end="its folder is not the root of a git repository")
-NO_COMMIT = Word("no-commit", Gate.FOLDER, heals=False, end="the repository has no commit yet", why="the repository had no commit, or none that could be read, when the run was admitted")
-SKILLS_DIR_MISSING = Word("skills-dir-missing", Gate.FOLDER, heals=False, end="its directory of skills is not there")
-SKILLS_DIR_UNUSABLE = Word("skills-dir-unusable", Gate.FOLDER, heals=False, end="its directory of skills cannot be given to a box")
+GATEWAY_UNREACHABLE = Word("gateway-unreachable", GateName.PROVIDER, cause="the gateway of its host does not answer", session="the gateway could not be asked to hide secrets in it")
+PROVIDER_BUSY = Word("provider-busy", GateName.PROVIDER, cause="its provider is busy")
+LOCAL_FOLDER_MISSING = Word("local-folder-missing", GateName.FOLDER, heals=False, end="its folder is not there", delivery="its folder is not there")
+LOCAL_FOLDER_NOT_A_DIRECTORY = Word("local-folder-not-a-directory", GateName.FOLDER, heals=False, end="its folder is no directory", delivery="its folder is no directory")
+LOCAL_FOLDER_UNREADABLE = Word("local-folder-unreadable", GateName.FOLDER, heals=False, end="the worker's user may not read its folder", delivery="the worker's user may not read its folder")
+JOB_USER_UNMAPPABLE = Word("job-user-unmappable", GateName.FOLDER, heals=False, end="its folder belongs to root, or to a user that the worker may not start jobs as", delivery="its folder belongs to root, or to a user that the worker may not start jobs as")
+NOT_A_GIT_ROOT = Word("not-a-git-root", GateName.FOLDER, heals=False, end="its folder is not the root of a git repository")
+NO_COMMIT = Word("no-commit", GateName.FOLDER, heals=False, end="the repository has no commit yet", why="the repository had no commit, or none that could be read, when the run was admitted")
+SKILLS_DIR_MISSING = Word("skills-dir-missing", GateName.FOLDER, heals=False, end="its directory of skills is not there")
+SKILLS_DIR_UNUSABLE = Word("skills-dir-unusable", GateName.FOLDER, heals=False, end="its directory of skills cannot be given to a box")
 NOT_REGULAR = Word("not-regular", why="a file of the skills is no regular file")
 TOO_LARGE = Word("too-large", why="a file of the skills, or all of them together, is too large", session="larger than `PI_SESSION_MAX_BYTES`")
 TOO_MANY = Word("too-many", why="there are too many files of skills")
@@ -108,21 +108,21 @@ TOO_DEEP = Word("too-deep", why="the skills have too many levels of directories"
 BAD_NAME = Word("bad-name", why="a file of the skills has a name that is not taken")
 NO_SKILL = Word("no-skill", why="there is no such skill, or none at all")
 UNREADABLE = Word("unreadable", why="the directory of skills cannot be read")
-DISK_LOW = Word("disk-low", Gate.DISK, cause="a disk is nearly full: free some room, `pidispatch doctor` names it", why="it wrote at least half of what went, by the kernel's count of what its processes wrote; or was the only one that writes there, where that count cannot be read")
+DISK_LOW = Word("disk-low", GateName.DISK, cause="a disk is nearly full: free some room, `pidispatch doctor` names it", why="it wrote at least half of what went, by the kernel's count of what its processes wrote; or was the only one that writes there, where that count cannot be read")
 DISK_LOW_SHARED = Word("disk-low-shared", why="it may have filled the disk: nobody is seen to have written it (space can be reserved without writing, and names are counted for nobody). The oldest run that writes there goes first, the next one only while the room goes on falling")
 BOX_FILES_TOO_LARGE = Word("box-files-too-large", why="it left more than `PIDISPATCH_BOX_FILES` in its outbox and session, where the kernel keeps no bound")
-PAUSE_WINDOW = Word("pause-window", Gate.PAUSE_WINDOWS, cause="a pause window of the calendar is open")
-CONFIG_REFUSED = Word("config-refused", Gate.RUN_CAP, heals=False, end="what is configured does not hold together")
+PAUSE_WINDOW = Word("pause-window", GateName.PAUSE_WINDOWS, cause="a pause window of the calendar is open")
+CONFIG_REFUSED = Word("config-refused", GateName.RUN_CAP, heals=False, end="what is configured does not hold together")
 DOLLAR_WINDOW_WITHOUT_RUN_CAP = Word("dollar-window-without-run-cap", why="dollars of a day, week or month are capped, and those of one run are not (`PI_MAX_COST_USD`)")
-PAUSED = Word("paused", Gate.PAUSE, cause="an operator paused everything, or one of its scopes")
-SCOPE = Word("scope", Gate.SLOTS, cause="another run is in its folder, or its scope has as many as it may have", hold="another run is in its folder, or its scope has as many as it may have")
-CAP_HELD = Word("cap-held", Gate.WINDOWS, cause="what is left of a cap is held by runs that have not ended")
-OVER_BUDGET = Word("over-budget", Gate.WINDOWS, end="everything together has had its runs of the day, week or month")
-SOFT_HOLD = Word("soft-hold", Gate.WINDOWS, end="more than `PI_SOFT_HOLD_PCT` of such a cap is used")
-SCOPE_CAP = Word("scope-cap", Gate.WINDOWS, end="its folder, repository or model has had its runs of the day, week or month")
-PROJECT_CAP = Word("project-cap", Gate.WINDOWS, end="its project has had its runs of the day, week or month")
-DAILY_TOKEN_CAP = Word("daily-token-cap", Gate.WINDOWS, end="the day's tokens are used up")
-DOLLAR_CAP = Word("dollar-cap", Gate.WINDOWS, end="the dollars of the day, week or month do not suffice for it")
+PAUSED = Word("paused", GateName.PAUSE, cause="an operator paused everything, or one of its scopes")
+SCOPE = Word("scope", GateName.SLOTS, cause="another run is in its folder, or its scope has as many as it may have", hold="another run is in its folder, or its scope has as many as it may have")
+CAP_HELD = Word("cap-held", GateName.WINDOWS, cause="what is left of a cap is held by runs that have not ended")
+OVER_BUDGET = Word("over-budget", GateName.WINDOWS, end="everything together has had its runs of the day, week or month")
+SOFT_HOLD = Word("soft-hold", GateName.WINDOWS, end="more than `PI_SOFT_HOLD_PCT` of such a cap is used")
+SCOPE_CAP = Word("scope-cap", GateName.WINDOWS, end="its folder, repository or model has had its runs of the day, week or month")
+PROJECT_CAP = Word("project-cap", GateName.WINDOWS, end="its project has had its runs of the day, week or month")
+DAILY_TOKEN_CAP = Word("daily-token-cap", GateName.WINDOWS, end="the day's tokens are used up")
+DOLLAR_CAP = Word("dollar-cap", GateName.WINDOWS, end="the dollars of the day, week or month do not suffice for it")
 DAY_CAP = Word("day-cap", why="the window of the day said so")
 WEEK_CAP = Word("week-cap", why="the window of the week said so")
 MONTH_CAP = Word("month-cap", why="the window of the month said so")
@@ -288,7 +288,7 @@ def meaning(word: str, use: Use) -> str | None:
     return None if row is None else row.meanings.get(use)
 
 
-def gate_of(word: str | None) -> Gate | None:
+def gate_of(word: str | None) -> GateName | None:
     """The gate at which a run with this word stopped; None when the word does not tell."""
     row = WORDS.get(word or "")
     return None if row is None else row.gate

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, text
 
 from pidispatch.domain.landing import stopped_at
-from pidispatch.domain.telemetry import Compared, Measured, Seen, compare
+from pidispatch.domain.telemetry import Compared, Measured, Observed, compare
 from pidispatch.ports import ChainAnswer
 from pidispatch.store.asked import DeliveryRecord, deliveries_of
 from pidispatch.store.chains import answers_in
@@ -292,16 +292,16 @@ def _attempts(connection: Connection, run_id: int) -> list[AttemptRecord]:
     return [
         _compared(
             AttemptRecord(*row),
-            Seen(row.exit_code, measured.get(row.attempt, ()), resumed if row is rows[-1] else None),
+            Observed(row.exit_code, measured.get(row.attempt, ()), resumed if row is rows[-1] else None),
         )
         for row in rows
     ]
 
 
-def _compared(attempt: AttemptRecord, seen: Seen) -> AttemptRecord:
+def _compared(attempt: AttemptRecord, observed: Observed) -> AttemptRecord:
     if attempt.telemetry is None:
         return attempt
-    return replace(attempt, compared=compare(attempt.telemetry, seen))
+    return replace(attempt, compared=compare(attempt.telemetry, observed))
 
 
 def _chain(

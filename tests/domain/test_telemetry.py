@@ -6,7 +6,7 @@ import pytest
 
 from pidispatch.domain.exitline import MESSAGE_LIMIT, parse_exit
 from pidispatch.domain.redaction import MASK, Redactor
-from pidispatch.domain.telemetry import MOST_BYTES, Compared, Measured, Seen, compare, telemetry
+from pidispatch.domain.telemetry import MOST_BYTES, Compared, Measured, Observed, compare, telemetry
 
 KEY = "sk-ant-api03-Zx9_qWERTYuiop-1234567890asdfGHJKL"
 ROW = {
@@ -121,11 +121,11 @@ SAID = {
     "usage": {"models": [{"provider": "anthropic", "model": "claude", "total": 40}]},
     "session": {"resumed": False},
 }
-SEEN = Seen(0, [CLAUDE], resumed=False)
+OBSERVED = Observed(0, [CLAUDE], resumed=False)
 
 
 def test_a_box_that_says_what_was_measured_differs_nowhere():
-    found = compare(SAID, SEEN)
+    found = compare(SAID, OBSERVED)
 
     assert [line.of for line in found] == [
         "code",
@@ -152,33 +152,33 @@ def test_a_box_that_says_what_was_measured_differs_nowhere():
     ],
 )  # fmt: skip
 def test_what_differs_is_marked(said, differs):
-    assert [line.of for line in compare(SAID | said, SEEN) if line.differs] == differs
+    assert [line.of for line in compare(SAID | said, OBSERVED) if line.differs] == differs
 
 
 def test_rounding_is_no_difference():
     said = SAID | {"tokens": {"total": 40, "cost": 0.250002}}
 
-    assert not any(line.differs for line in compare(said, SEEN))
+    assert not any(line.differs for line in compare(said, OBSERVED))
 
 
 def test_dollars_that_a_box_says_it_did_not_meter_are_not_marked():
     said = SAID | {"tokens": {"total": 40, "cost": 0.0, "metered": False}}
 
-    assert Compared("micros", 0, 250_000, differs=False) in compare(said, SEEN)
+    assert Compared("micros", 0, 250_000, differs=False) in compare(said, OBSERVED)
 
 
 def test_a_box_that_folded_its_rows_is_not_held_to_those_that_it_does_not_name():
     said = SAID | {"usage": {"models": [{"provider": "other", "model": "other", "total": 40}]}}
 
-    assert not any("/" in line.of for line in compare(said, SEEN))
+    assert not any("/" in line.of for line in compare(said, OBSERVED))
 
 
 def test_what_was_not_measured_is_told_and_not_marked():
-    unpriced = Seen(None, [Measured("anthropic", "claude", 2, 40, None)])
+    unpriced = Observed(None, [Measured("anthropic", "claude", 2, 40, None)])
 
     assert Compared("micros", 250_000, None, differs=False) in compare(SAID, unpriced)
     assert Compared("code", 0, None, differs=False) in compare(SAID, unpriced)
 
 
 def test_a_box_that_said_nothing_is_compared_with_nothing():
-    assert compare({}, SEEN) == []
+    assert compare({}, OBSERVED) == []
