@@ -182,7 +182,8 @@ def _require_repository(folder: LocalFolder, state: FolderState, *, force: bool)
     if state.dirty and not force:
         named = f" ({', '.join(state.changed)})" if state.changed else ""
         raise FolderRefused(
-            "dirty", f"{folder.path!r} has changes that are not committed{named}; commit them, or use --force"
+            words.DIRTY,
+            f"{folder.path!r} has changes that are not committed{named}; commit them, or use --force",
         )
 
 

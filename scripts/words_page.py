@@ -20,6 +20,7 @@ SECTIONS = {
     Use.CAUSE: ("Why a run waits", "`cause` of `runs` in state `deferred` or `held`. Each heals by itself."),
     Use.HOLD: ("What holds a run back now", "What `explain` finds beside the cause, `waits_for`."),
     Use.CALL: ("Why a model call was refused", "The answer 402 to the box says: this run may not make this call, and then:"),
+    Use.GO: ("Why a box got no go", "What the gateway answers it, and what its log says."),
     Use.REMARK: ("What a completed run is marked with", "`remarks` of `runs`."),
     Use.DELIVERY: ("Deliveries and instants", "`reason` of `deliveries` and of `schedule_slots`, beside the answer."),
     Use.EVENT: ("Why an event starts nothing", "What `triggers test` says, of the event or of one entry."),

@@ -37,6 +37,7 @@ class Use(StrEnum):
     CAUSE = "cause"
     HOLD = "hold"
     CALL = "call"
+    GO = "go"
     REMARK = "remark"
     DELIVERY = "delivery"
     EVENT = "event"
@@ -99,6 +100,7 @@ LOCAL_FOLDER_UNREADABLE = Word("local-folder-unreadable", GateName.FOLDER, heals
 JOB_USER_UNMAPPABLE = Word("job-user-unmappable", GateName.FOLDER, heals=False, end="its folder belongs to root, or to a user that the worker may not start jobs as", delivery="its folder belongs to root, or to a user that the worker may not start jobs as")
 NOT_A_GIT_ROOT = Word("not-a-git-root", GateName.FOLDER, heals=False, end="its folder is not the root of a git repository")
 NO_COMMIT = Word("no-commit", GateName.FOLDER, heals=False, end="the repository has no commit yet", why="the repository had no commit, or none that could be read, when the run was admitted")
+DIRTY = Word("dirty", GateName.FOLDER, heals=False, end="its folder has changes that are not committed")
 SKILLS_DIR_MISSING = Word("skills-dir-missing", GateName.FOLDER, heals=False, end="its directory of skills is not there")
 SKILLS_DIR_UNUSABLE = Word("skills-dir-unusable", GateName.FOLDER, heals=False, end="its directory of skills cannot be given to a box")
 NOT_REGULAR = Word("not-regular", why="a file of the skills is no regular file")
@@ -188,8 +190,15 @@ DISK_FULL = Word("disk-full", why="there was no room to make the box, again and 
 NAME_TAKEN = Word("name-taken", why="a container of the box's name exists")
 MOUNT_DIFFERS = Word("mount-differs", why="something exchanged the box's own files while it started")
 MOUNT_UNSEEN = Word("mount-unseen", why="nobody can tell what the box has mounted")
+JOB_FILES_FAILED = Word("job-files-failed", why="the files for the box could not be written")
 EXITED_EARLY = Word("exited-early", why="the box ended by itself before it asked for its go")
 TOO_MANY_STARTS = Word("too-many-starts", why="it was tried as often as it may be")
+
+# Why a box that asks for its go gets none.
+MALFORMED = Word("malformed", go="it names no container")
+STALE_ATTEMPT = Word("stale-attempt", go="it is of an earlier attempt")
+DATABASE_AWAY = Word("database-away", go="the database does not answer")
+REFUSED = Word("refused", go="the run is stopped, has had its go, or has another container")
 
 # Where a completed run may have fallen short.
 NOTHING_DONE = Word("nothing-done", remark="it called no model, changed nothing and said nothing of what it did")

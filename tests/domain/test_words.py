@@ -31,6 +31,7 @@ LITERALS = {
     ("domain/egress.py", "too-many"): "why a host was not reached, a closed list of its own",
     ("domain/health.py", "disk-low"): "what is red, the closed list of a metric's label",
     ("domain/reconcile.py", "never-started"): "what the reconciler does, no reason",
+    ("entrypoints/scripted/scenarios.py", "completed"): "what a scripted agent forges",
     ("store/models.py", "never-started"): "an attempt's outcome, in a constraint that a migration wrote",
     ("store/endings.py", "never-started"): "an attempt's outcome",
     ("store/losses.py", "never-started"): "an attempt's outcome",
@@ -64,6 +65,9 @@ def said_as_reasons(tree):
             sides = [node.left, *node.comparators]
             if any(REASON.search(getattr(side, "id", getattr(side, "attr", ""))) for side in sides):
                 yield from (part for side in sides for part in ast.walk(side))
+        elif isinstance(node, ast.Dict):
+            named = zip(node.keys, node.values, strict=True)
+            yield from (value for key, value in named if REASON.search(str(getattr(key, "value", ""))))
         elif isinstance(node, ast.Assign) and any(
             REASON.search(getattr(target, "id", "")) for target in node.targets
         ):
@@ -96,6 +100,7 @@ def literals_of(source):
         ('if run.reason == "lost": pass', "lost"),
         ('if reason in {"closed", other}: pass', "closed"),
         ('stop_reason = "deadline"', "deadline"),
+        ('answer = {"go": False, "reason": "malformed"}', "malformed"),
         ("text(\"UPDATE runs SET cause = 'paused'\")", "paused"),
         ("text(f\"... THEN 'cap-held' END {x}\")", "cap-held"),
     ],
@@ -120,6 +125,17 @@ def test_no_module_but_the_table_spells_a_word_out():
     }
 
     assert found == set(LITERALS)
+
+
+def test_no_reason_is_given_that_the_table_does_not_have():
+    missing = {
+        (path.relative_to(PACKAGE).as_posix(), node.value)
+        for path in PACKAGE.rglob("*.py")
+        for node in said_as_reasons(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and re.fullmatch(r"[a-z][a-z0-9-]*", str(node.value))
+    }
+
+    assert {(path, word) for path, word in missing if word not in WORDS} == set()
 
 
 def test_each_constant_has_its_words_name():
