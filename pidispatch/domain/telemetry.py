@@ -1,6 +1,7 @@
 """Keep what a box says of itself at its end, and set it beside what was measured: never for money, limits or the outcome."""
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -61,7 +62,7 @@ def telemetry(line: ExitLine, mask: Callable[[str], str] | None) -> dict[str, An
     found = {**_given(said), **({"truncated": True} if line.truncated else {})}
     kept: dict[str, Any] = _with_texts(found, iter(_hidden(list(_texts(found)), mask)))
     if len(json.dumps(kept)) > MOST_BYTES:
-        del kept["message"]
+        kept.pop("message", None)
     return kept
 
 
@@ -130,17 +131,23 @@ def compare(said: Mapping[str, Any], observed: Observed) -> list[Compared]:
 
 
 def _models(said: Mapping[str, Any], observed: Observed) -> Iterator[Compared]:
-    """Tokens by model. What was measured and not said is told as well, unless the box folded its rows."""
+    """Tokens by model. What was measured and not said is told as well, unless the box folded rows, or names are not kept."""
     rows = (said.get("usage") or {}).get("models") or []
-    measured: dict[tuple[str, str], int] = {}
+    told: Counter[str] = Counter()
+    is_whole = bool(rows)
+    for row in rows:
+        names = row.get("provider"), row.get("model")
+        if names == FOLD_ROW or None in names:
+            is_whole = False
+        else:
+            told["/".join(names)] += row.get("total", 0)
+    measured: Counter[str] = Counter()
     for each in observed.models:
-        key = (each.provider.lower(), each.model.lower())
-        measured[key] = measured.get(key, 0) + each.tokens
-    told = {(row.get("provider"), row.get("model")): row.get("total", 0) for row in rows}
-    folded = told.pop(FOLD_ROW, None) is not None
-    silent = {} if folded or not rows else {key: 0 for key in measured if key not in told}
-    for key, total in {**told, **silent}.items():
-        yield _compared("/".join(map(str, key)), total, measured.get(key, 0))
+        measured[f"{each.provider}/{each.model}".lower()] += each.tokens
+    if is_whole:
+        told.update(dict.fromkeys(measured, 0))
+    for name, total in told.items():
+        yield _compared(name, total, measured[name])
 
 
 def _micros(dollars: float | None) -> int | None:

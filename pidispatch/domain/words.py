@@ -80,7 +80,7 @@ ONCE_ALREADY_SPENT = Word("once-already-spent", GateName.ONE_SHOT, end="its trig
 BY_ANOTHER_RUN = Word("by-another-run", why="another run spent the one-shot")
 BY_A_MARK_IN_THE_FILE = Word("by-a-mark-in-the-file", why="the entry in the triggers file is marked as used up")
 DOCKER_UNREACHABLE = Word("docker-unreachable", GateName.IMAGE, cause="the Docker engine of its host does not answer")
-JOB_IMAGE_MISSING = Word("job-image-missing", GateName.IMAGE, heals=False, end="its image is not on the host that looked", why="its image went away before the box was made")
+JOB_IMAGE_MISSING = Word("job-image-missing", GateName.IMAGE, heals=False, end="its image is not on the host that looked")
 JOB_IMAGE_WRONG_ARCH = Word("job-image-wrong-arch", GateName.IMAGE, heals=False, end="its image is for another kind of machine", why="its image is for another kind of machine")
 JOB_IMAGE_REPLICAS_UNSUPPORTED = Word("job-image-replicas-unsupported", GateName.IMAGE, heals=False, end="it is one of several copies, and its image does not declare `replicas`")
 JOB_IMAGE_COMMANDS_UNSUPPORTED = Word("job-image-commands-unsupported", GateName.IMAGE, heals=False, end="it has a command, and its image does not declare `commands`")

@@ -172,6 +172,23 @@ def test_a_box_that_folded_its_rows_is_not_held_to_those_that_it_does_not_name()
 
     assert not any("/" in line.of for line in compare(said, OBSERVED))
 
+    invented = SAID | {
+        "usage": {"models": [*said["usage"]["models"], {"provider": "a", "model": "b", "total": 1}]}
+    }
+    assert [line.of for line in compare(invented, OBSERVED) if line.differs] == ["a/b"]
+
+
+def test_a_model_that_is_named_twice_counts_twice():
+    rows = [{"provider": "anthropic", "model": "claude", "total": total} for total in (15, 25)]
+
+    assert not any(line.differs for line in compare(SAID | {"usage": {"models": rows}}, OBSERVED))
+
+
+def test_models_whose_names_could_not_be_kept_are_not_compared():
+    said = telemetry(a_line(usage={"v": 1, "models": [ROW]}), None)
+
+    assert [line.of for line in compare(said, OBSERVED)] == ["code"]
+
 
 def test_what_was_not_measured_is_told_and_not_marked():
     unpriced = Observed(None, [Measured("anthropic", "claude", 2, 40, None)])
