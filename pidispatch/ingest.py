@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
+from pidispatch.domain import words
 from pidispatch.domain.arrival import CLI, Arrival, Arrived, Became, Delivery
 from pidispatch.domain.identity import folder_mutex, folder_scope, local_run_id
 from pidispatch.domain.run import NewRun
@@ -175,13 +176,14 @@ def _subject(request: LocalRequest, scope: str) -> RunSubject:
 def _require_repository(folder: LocalFolder, state: FolderState, *, force: bool) -> None:
     if not state.is_root:
         problem = state.problem or "it is not the root of a git repository"
-        raise FolderRefused("not-a-git-root", f"{folder.path!r}: {problem}")
+        raise FolderRefused(words.NOT_A_GIT_ROOT, f"{folder.path!r}: {problem}")
     if state.head is None:
-        raise FolderRefused("no-commit", f"{folder.path!r} has no commit yet; commit something first")
+        raise FolderRefused(words.NO_COMMIT, f"{folder.path!r} has no commit yet; commit something first")
     if state.dirty and not force:
         named = f" ({', '.join(state.changed)})" if state.changed else ""
         raise FolderRefused(
-            "dirty", f"{folder.path!r} has changes that are not committed{named}; commit them, or use --force"
+            words.DIRTY,
+            f"{folder.path!r} has changes that are not committed{named}; commit them, or use --force",
         )
 
 

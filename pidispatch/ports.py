@@ -878,8 +878,11 @@ class Tickets(Protocol):
 
 
 class Reports(Protocol):
-    def keep_report(self, run_id: int, attempt: int, report: dict[str, Any], *, verified: bool) -> None:
-        """Keep what a box said of itself; a verified report is never replaced. Raises DatabaseUnavailable."""
+    def keep_telemetry(self, run_id: int, attempt: int, said: dict[str, Any]) -> None:
+        """Keep what a box's exit line said; its code, reason and turns stand in for a report where no signed one is.
+
+        Raises DatabaseUnavailable.
+        """
 
     def assume_calls(self, run_id: int) -> int:
         """No gateway answers: turn this run's open calls into `assumed`. Raises DatabaseUnavailable."""

@@ -4,10 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from pidispatch.domain import capabilities, oneshot
-from pidispatch.domain.breaker import COUNTING, HELD_BACK
-from pidispatch.domain.disks import DISK_LOW
-from pidispatch.domain.files.piauth import OAUTH_LOGIN
+from pidispatch.domain import capabilities, words
 from pidispatch.domain.identity import folder_mutex
 from pidispatch.domain.laps import Laps
 from pidispatch.domain.policy import Policy, Subject
@@ -114,9 +111,9 @@ class Checks:
         try:
             return self._check_parts(tried)
         except EngineUnavailable:
-            return Deferred("docker-unreachable")
+            return Deferred(words.DOCKER_UNREACHABLE)
         except GatewayUnavailable:
-            return Deferred("gateway-unreachable")
+            return Deferred(words.GATEWAY_UNREACHABLE)
         except FolderRefused as error:
             return Refused(error.reason, None)
 
@@ -129,7 +126,7 @@ class Checks:
             return image
         tried.passed("models", tried.bounds())
         if not tried.policy.allows(tried.provider, tried.model):
-            return Refused("model-not-allowed", None)
+            return Refused(words.MODEL_NOT_ALLOWED, None)
         held_back = self._provider(tried)
         if held_back is not None:
             return held_back
@@ -143,7 +140,7 @@ class Checks:
             full = self._lacks_room(folder.path)
             if full is not None:
                 tried.passed("disk", full)
-                return Deferred(DISK_LOW)
+                return Deferred(words.DISK_LOW)
             subject = self._subject(tried, folder)
             held_back = self._calendar(tried, subject)
             if held_back is not None:
@@ -154,9 +151,9 @@ class Checks:
         facts = self._images.facts(tried.image)
         tried.passed("image", None if facts is None else facts.image_id)
         if facts is None:
-            return Refused("job-image-missing", None)
+            return Refused(words.JOB_IMAGE_MISSING, None)
         if not facts.runs_here:
-            return Refused("job-image-wrong-arch", None)
+            return Refused(words.JOB_IMAGE_WRONG_ARCH, None)
         lacking = capabilities.lacking(facts.labels, capabilities.needed_by(tried.run))
         return facts if lacking is None else Refused(lacking, None)
 
@@ -166,26 +163,30 @@ class Checks:
         provider = self._doors.provider(tried.provider, tried.model, run.run_id)
         tried.passed("provider", None if provider is None else _seen_of(provider))
         if provider is None:
-            return Refused("provider-unconfigured", "provider-unknown")
+            return Refused(words.PROVIDER_UNCONFIGURED, words.PROVIDER_UNKNOWN)
         tried.rating = provider.rating
         if not provider.credential:
-            oauth = provider.lacks == OAUTH_LOGIN
-            return Refused("provider-unconfigured", OAUTH_LOGIN if oauth else "no-credential")
+            oauth = provider.lacks == words.OAUTH_LOGIN
+            return Refused(words.PROVIDER_UNCONFIGURED, words.OAUTH_LOGIN if oauth else words.NO_CREDENTIAL)
         if tried.policy.max_cost_micros is not None and provider.rating is Rating.UNKNOWN:
-            return Refused("cost-cap-unenforceable", "no-price")
+            return Refused(words.COST_CAP_UNENFORCEABLE, words.NO_PRICE)
         if provider.busy_until is not None and provider.busy_until > now:
-            return Deferred("provider-busy", min(provider.busy_until, now + BUSY_LOOK))
+            return Deferred(words.PROVIDER_BUSY, min(provider.busy_until, now + BUSY_LOOK))
         return None
 
     def _breaker(self, tried: Look) -> Deferred | Refused | None:
         """What waited when its trigger's breaker opened does not start either."""
         word = tried.run.breaker
-        if word == COUNTING:
+        if word == words.BREAKER_COUNTING:
             word = self._held_back(tried.run.run_id)
         if word is None:
             return None
         tried.passed("breaker", word)
-        return Deferred(word, tried.run.now + COUNTED_SOON) if word == COUNTING else Refused(HELD_BACK, None)
+        return (
+            Deferred(word, tried.run.now + COUNTED_SOON)
+            if word == words.BREAKER_COUNTING
+            else Refused(words.BREAKER_OPEN, None)
+        )
 
     def _spent(self, tried: Look) -> Refused | None:
         """A look before anything is asked of others; the transaction decides between two at once."""
@@ -199,16 +200,17 @@ class Checks:
         at = None if mark is None else mark.at
         tried.passed("one-shot", {"key": run.one_shot, "spent_by": by, "at": at})
         return Refused(
-            oneshot.SPENT, oneshot.BY_ANOTHER_RUN if run.spent_by is not None else oneshot.BY_A_MARK
+            words.ONCE_ALREADY_SPENT,
+            words.BY_ANOTHER_RUN if run.spent_by is not None else words.BY_A_MARK_IN_THE_FILE,
         )
 
     def _calendar(self, tried: Look, subject: Subject) -> Deferred | Refused | None:
         until = tried.policy.paused_until(subject, tried.run.now)
         tried.passed("pause-windows", None if until is None else until.isoformat())
         if until is not None:
-            return Deferred("pause-window", until)
+            return Deferred(words.PAUSE_WINDOW, until)
         if tried.policy.lacks_run_cap(subject):
-            return Refused("config-refused", "dollar-window-without-run-cap")
+            return Refused(words.CONFIG_REFUSED, words.DOLLAR_WINDOW_WITHOUT_RUN_CAP)
         return None
 
     def _subject(self, tried: Look, folder: LocalFolder) -> Subject:

@@ -8,6 +8,7 @@ from functools import partial
 from pidispatch.app.places import beneath, host_zone
 from pidispatch.app.triggers import NoSuchTrigger, NotScheduled, read_triggers
 from pidispatch.config import Settings
+from pidispatch.domain import words
 from pidispatch.domain.arrival import Arrival
 from pidispatch.domain.identity import manual_run_id
 from pidispatch.domain.standing import Entry, Zone, Zones, standing_of
@@ -68,7 +69,7 @@ class ByHand:
         try:
             folder = self._open_folder((work.folder or "").encode(errors="surrogateescape"))
         except UnicodeEncodeError:
-            raise FolderRefused("local-folder-missing", f"{work.folder!r} can be no folder") from None
+            raise FolderRefused(words.LOCAL_FOLDER_MISSING, f"{work.folder!r} can be no folder") from None
 
         def make(state: FolderState) -> Arrival:
             made = self._runs.by_hand(entry, public_id, state.head)

@@ -13,6 +13,7 @@ from pidispatch.app.hostname import await_host_name
 from pidispatch.app.places import Addresses, addresses, environment, home_of
 from pidispatch.app.providerfile import forwarded_environment, key_variables, provider_entries
 from pidispatch.config import AT_SIGTERM, AtSigterm, Settings
+from pidispatch.domain import words
 from pidispatch.errors import PidispatchError
 from pidispatch.gateway.client import ControlDoors
 from pidispatch.gateway.control import NAME as CONTROL
@@ -222,7 +223,7 @@ def stop_runs(settings: Settings, database: Database, say: Say) -> None:
     live = runs.occupants(settings.worker_name)
     for run in live:
         say(f"stopping {run.public_id}")
-        runs.request_stop(run.run_id, reason="shutdown")
+        runs.request_stop(run.run_id, reason=words.SHUTDOWN)
     deadline = time.monotonic() + STOP_SECONDS
     while runs.occupants(settings.worker_name) and time.monotonic() < deadline:
         time.sleep(0.25)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
+from pidispatch.domain import words
 from pidispatch.domain.run import Waiting
 
 LABEL = "dev.pi-dispatch.capabilities"
@@ -10,9 +11,9 @@ OWN_INIT = "ownInit"
 # In the order in which a lack of them is told. Which models are called and what they cost is kept by the gateway, whatever
 # the image does, so that nothing is asked of it there.
 REFUSALS = {
-    "replicas": "job-image-replicas-unsupported",
-    "commands": "job-image-commands-unsupported",
-    "excludeTools": "job-image-exclude-tools-unsupported",
+    "replicas": words.JOB_IMAGE_REPLICAS_UNSUPPORTED,
+    "commands": words.JOB_IMAGE_COMMANDS_UNSUPPORTED,
+    "excludeTools": words.JOB_IMAGE_EXCLUDE_TOOLS_UNSUPPORTED,
 }
 
 

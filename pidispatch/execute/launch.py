@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import structlog
 
-from pidispatch.domain.disks import DISK_LOW
+from pidispatch.domain import words
 from pidispatch.domain.identity import folder_mutex
 from pidispatch.domain.laps import Laps
 from pidispatch.domain.outcome import Again, End
@@ -27,7 +27,6 @@ from pidispatch.domain.sandbox import (
     SESSION_DIR,
     SESSION_FILE,
     WORKSPACE_DIR,
-    WORKSPACE_GONE,
     BoxSpec,
     Mount,
     box_name,
@@ -36,7 +35,9 @@ from pidispatch.domain.session import Staged
 from pidispatch.errors import (
     BoxFault,
     DiskFull,
+    EngineUnavailable,
     FolderRefused,
+    GatewayUnavailable,
     ImageMissing,
     NameTaken,
     SkillsRefused,
@@ -200,7 +201,8 @@ class Launcher:
             return
         if job.mutex != folder_mutex(self._host, *folder.identity) or job.owner not in {None, folder.uid}:
             raise FolderRefused(
-                WORKSPACE_GONE, f"{folder.path!r} was exchanged or given away since the run was admitted"
+                words.WORKSPACE_GONE,
+                f"{folder.path!r} was exchanged or given away since the run was admitted",
             )
 
     def _spec(self, job: Job, name: str, folder: LocalFolder, gate: str, paths: JobPaths) -> BoxSpec:
@@ -290,21 +292,27 @@ def _folder_of(spec: BoxSpec) -> str:
 def _verdict(error: BoxFault) -> End:
     if isinstance(error, ImageMissing):
         return End(Outcome.POLICY, error.why)
-    return End(Outcome.FAILED, "container-never-started", error.why)
+    return End(Outcome.FAILED, words.CONTAINER_NEVER_STARTED, error.why)
 
 
 def _when_there_is_room(attempt: int) -> End | Again:
     """It bought nothing, and room comes back: the run waits as one does that is not admitted for want of it."""
     if attempt >= MOST_TRIES:
-        return End(Outcome.FAILED, "container-never-started", DiskFull.why)
-    return Again(DISK_LOW, FULL_PAUSE)
+        return End(Outcome.FAILED, words.CONTAINER_NEVER_STARTED, DiskFull.why)
+    return Again(words.DISK_LOW, FULL_PAUSE)
 
 
 def _later(error: Unavailable, attempt: int) -> End | Again:
     if attempt >= MOST_TRIES:
-        return End(Outcome.FAILED, "container-never-started", "too-many-starts")
-    return Again(f"{_word(error)}-unreachable", min(LONGEST_PAUSE, TRY_AGAIN * attempt))
+        return End(Outcome.FAILED, words.CONTAINER_NEVER_STARTED, words.TOO_MANY_STARTS)
+    return Again(_unreachable(error), min(LONGEST_PAUSE, TRY_AGAIN * attempt))
 
 
-def _word(error: Unavailable) -> str:
-    return {"the Docker engine": "docker", "the gateway": "gateway"}.get(error.part, "service")
+def _unreachable(error: Unavailable) -> str:
+    match error:
+        case EngineUnavailable():
+            return words.DOCKER_UNREACHABLE
+        case GatewayUnavailable():
+            return words.GATEWAY_UNREACHABLE
+        case _:
+            return words.SERVICE_UNREACHABLE

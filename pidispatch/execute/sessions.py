@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping
 
+from pidispatch.domain import words
 from pidispatch.domain.landing import stopped_at
 from pidispatch.domain.outcome import Again, End
 from pidispatch.domain.run import Job
-from pidispatch.domain.session import FRESH, PI_VERSION_LABEL, UNMASKED, KeptSession, NotKept, Staged, stage
+from pidispatch.domain.session import FRESH, PI_VERSION_LABEL, KeptSession, NotKept, Staged, stage
 from pidispatch.errors import GatewayUnavailable
 from pidispatch.ports import Images, ReadSession, Sessions
 
@@ -40,7 +41,7 @@ class SessionKeeper:
         try:
             content = self._read_session(box_name)
         except GatewayUnavailable:
-            return NotKept(UNMASKED)
+            return NotKept(words.GATEWAY_UNREACHABLE)
         if isinstance(content, NotKept):
             return content
         return KeptSession(content, labels.get(PI_VERSION_LABEL))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import structlog
 
+from pidispatch.domain import words
 from pidispatch.domain.sandbox import MIB
 from pidispatch.errors import BoxFault, ConfigurationRefused, DiskFull
 from pidispatch.ports import JobPaths
@@ -30,7 +31,7 @@ _NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
 class JobFilesFault(BoxFault):
     """The files of a job could not be laid out on the host."""
 
-    why = "job-files-failed"
+    why = words.JOB_FILES_FAILED
 
 
 @dataclass(frozen=True, slots=True)

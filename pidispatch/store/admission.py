@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from psycopg.types.json import Jsonb
 from sqlalchemy import Connection
 
-from pidispatch.domain import oneshot
+from pidispatch.domain import words
 from pidispatch.domain.limits import (
     PROJECT,
     Cap,
@@ -39,7 +39,6 @@ from pidispatch.store.ledger import EXPIRE_PAYLOAD, close
 from pidispatch.store.oneshots import spend
 from pidispatch.store.pipeline import COMMIT, Asked, alone, together
 
-CAP_HELD = "cap-held"
 LOOK_AGAIN = timedelta(minutes=1)  # what is held may have been used by then, and the run is refused
 
 
@@ -152,8 +151,8 @@ class PostgresAdmissions:
             return answer
         facts = {**ready.facts, **took.seen}
         if took.stop == "paused":
-            _defer(connection, run, cause="paused", ready=ready, facts=facts)
-            return Deferred("paused")
+            _defer(connection, run, cause=words.PAUSED, ready=ready, facts=facts)
+            return Deferred(words.PAUSED)
         if took.stop in {"scope", "nested"}:
             return _busy(connection, run, ready, facts, took)
         # A further attempt of a run that already paid for its place counts in no window.
@@ -207,8 +206,8 @@ def _busy(connection: Connection, run: Waiting, ready: Ready, facts: Facts, took
         if took.stop_limit != bound:
             connection.execute(SET_BOUND, {"key": key, "bound": bound})
     blocker = connection.execute(BLOCKER, {"key": key}).scalar_one_or_none()
-    _defer(connection, run, cause="scope", blocked_by=blocker, ready=ready, facts=facts)
-    return Deferred("scope")
+    _defer(connection, run, cause=words.SCOPE, blocked_by=blocker, ready=ready, facts=facts)
+    return Deferred(words.SCOPE)
 
 
 def _held(run: Waiting, ready: Ready) -> Asked:
@@ -231,14 +230,14 @@ def _held_by_others(
     _defer(
         connection,
         run,
-        cause=CAP_HELD,
+        cause=words.CAP_HELD,
         until=until,
         blocked_by=holder.most_by,
         waits_for=(holder.window_id, verdict.room_at),
         ready=ready,
         facts=facts,
     )
-    return Deferred(CAP_HELD, until)
+    return Deferred(words.CAP_HELD, until)
 
 
 def _spent(connection: Connection, run: Waiting, facts: Facts) -> Refused | None:
@@ -248,7 +247,7 @@ def _spent(connection: Connection, run: Waiting, facts: Facts) -> Refused | None
         return None
     gate = {"key": run.one_shot, "spent_by": by.run, "at": by.at.isoformat()}
     facts["gates"] = {**facts.get("gates", {}), "one-shot": gate}
-    return Refused(oneshot.SPENT, oneshot.BY_ANOTHER_RUN)
+    return Refused(words.ONCE_ALREADY_SPENT, words.BY_ANOTHER_RUN)
 
 
 def _asked(cap: Cap) -> dict[str, Any]:

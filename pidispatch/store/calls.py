@@ -43,6 +43,11 @@ KEEP_REPORT = text("""
 UPDATE run_attempts SET reported = :report, report_verified = :verified
 WHERE run_id = :run AND attempt = :attempt AND report_verified IS DISTINCT FROM true
 """).bindparams(bindparam("report", type_=JSONB))
+KEEP_TELEMETRY = text("""
+UPDATE run_attempts SET telemetry = :said, report_verified = coalesce(report_verified, false),
+  reported = CASE WHEN report_verified THEN reported ELSE :report END
+WHERE run_id = :run AND attempt = :attempt
+""").bindparams(bindparam("said", type_=JSONB), bindparam("report", type_=JSONB))
 
 OPEN_CALL = text("SELECT call, may_micros, may_tokens, refused FROM call_open(:asked)")
 # The sums of the attempt move with the call, so that whoever opens the next one never adds up all that were.
@@ -121,6 +126,12 @@ class PostgresTickets:
         asked = {"run": run_id, "attempt": attempt, "report": report, "verified": verified}
         with self._database.transaction() as connection:
             connection.execute(KEEP_REPORT, asked)
+
+    def keep_telemetry(self, run_id: int, attempt: int, said: dict[str, Any]) -> None:
+        report = {name: said.get(name) for name in ("code", "reason", "turns")}
+        asked = {"run": run_id, "attempt": attempt, "said": said, "report": report}
+        with self._database.transaction() as connection:
+            connection.execute(KEEP_TELEMETRY, asked)
 
     def assume_calls(self, run_id: int) -> int:
         with self._database.transaction() as connection:

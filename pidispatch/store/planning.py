@@ -8,8 +8,8 @@ from typing import Any
 from sqlalchemy import Connection, DateTime, Text, bindparam, text
 from sqlalchemy.dialects.postgresql import ARRAY
 
+from pidispatch.domain import words
 from pidispatch.domain.arrival import Arrival, Became
-from pidispatch.domain.breaker import HELD_BACK
 from pidispatch.domain.catchup import MOST_MADE_UP, Slot, SlotState, decide
 from pidispatch.domain.run import NewRun
 from pidispatch.domain.schedule import Timetable
@@ -150,7 +150,7 @@ def _held_back(decided: Sequence[Decided], probes: Probes) -> list[Decided]:
     held = {
         each.starts.public_id for each in decided if each.starts is not None and not probes.lets(each.starts)
     }
-    return [_skipped(each, HELD_BACK) if each.run in held else each for each in decided]
+    return [_skipped(each, words.BREAKER_OPEN) if each.run in held else each for each in decided]
 
 
 def _skipped(decided: Decided, reason: str) -> Decided:

@@ -5,6 +5,7 @@ from typing import Any
 
 from sqlalchemy import Boolean, Connection, Text, TextClause, bindparam, text
 
+from pidispatch.domain import words
 from pidispatch.domain.run import AttemptFacts, Claim, Job, Occupant, State, Workspace
 from pidispatch.domain.session import FRESH, Staged
 from pidispatch.errors import StaleEpoch
@@ -46,13 +47,13 @@ WHERE id = :id AND epoch = :epoch AND state IN ('running', 'stopping') RETURNING
 REQUEST_STOP = text(f"""
 UPDATE runs SET stop_requested_at = clock_timestamp(), stop_reason = :reason, epoch = epoch + 1
 WHERE id = :id AND state IN ({OCCUPYING_SQL})
-  AND (stop_reason IS NULL OR (:reason = 'operator-cancel' AND stop_reason <> :reason))
+  AND (stop_reason IS NULL OR (:reason = '{words.OPERATOR_CANCEL}' AND stop_reason <> :reason))
 """)  # noqa: S608 - fixed words
 # Since when it should stop: somebody's wish or its deadline, whichever came first. What had ended by itself is only
 # slow to be finished.
-STOP_ASKED_SQL = """
+STOP_ASKED_SQL = f"""
 coalesce(least(r.stop_requested_at,
-               CASE WHEN (r.stop_reason = 'deadline' OR r.state IN ('running', 'stopping'))
+               CASE WHEN (r.stop_reason = '{words.DEADLINE}' OR r.state IN ('running', 'stopping'))
                  AND r.deadline_at <= clock_timestamp() THEN r.deadline_at END),
          CASE r.state WHEN 'stopping' THEN r.state_since END)
 """
@@ -69,15 +70,15 @@ WHERE r.kind = 'local' AND r.mutex IS NOT NULL AND p.folder IS NOT NULL
 """
 WORKSPACES = text(f"{WORKSPACE} AND r.host = :host AND r.state = 'running' AND r.stop_reason IS NULL")
 WORKSPACE_OF = text(f"{WORKSPACE} AND r.id = :id")
-FACTS = text("""
+FACTS = text(f"""
 SELECT r.epoch, r.state, r.attempt, r.public_id, r.stop_reason, a.container_id, a.container_name,
        a.go_at IS NOT NULL AS got_go, coalesce(a.report_verified, false) AS report_verified,
        a.reported ->> 'reason' AS report_reason, coalesce(a.reported ->> 'message', '') <> '' AS report_said,
        coalesce(a.reported -> 'notes', '[]') AS report_notes, l.stop_reason AS last_stop,
        (SELECT count(*) FROM provider_calls c WHERE c.run_id = r.id) AS calls,
        (SELECT count(*) FROM run_attempts g WHERE g.run_id = r.id AND g.go_at IS NOT NULL) AS charged,
-       (SELECT count(*) FROM run_attempts s WHERE s.run_id = r.id AND s.reason = 'worker-silent') AS silent_attempts,
-       (SELECT count(*) FROM run_attempts s WHERE s.run_id = r.id AND s.reason = 'never-started') AS unstarted_attempts,
+       (SELECT count(*) FROM run_attempts s WHERE s.run_id = r.id AND s.reason = '{words.WORKER_SILENT}') AS silent_attempts,
+       (SELECT count(*) FROM run_attempts s WHERE s.run_id = r.id AND s.reason = '{words.NEVER_STARTED}') AS unstarted_attempts,
        (SELECT c.status FROM provider_calls c WHERE c.run_id = r.id AND c.attempt = r.attempt AND c.state <> 'held'
         ORDER BY c.settled_at DESC, c.id DESC LIMIT 1) AS last_status,
        (SELECT count(*) FROM provider_calls c WHERE c.run_id = r.id AND c.attempt = r.attempt
@@ -87,13 +88,13 @@ SELECT r.epoch, r.state, r.attempt, r.public_id, r.stop_reason, a.container_id, 
             WHEN l.stop_reason = 'length' THEN l.lowered_by
             WHEN l.stop_reason = 'aborted' AND EXISTS (
               SELECT 1 FROM scopes s WHERE s.key IN ('*', r.scope, 'project:' || r.project)
-                AND s.stopped_at BETWEEN l.opened_at AND l.settled_at) THEN 'stopped' END AS refused
+                AND s.stopped_at BETWEEN l.opened_at AND l.settled_at) THEN '{words.STOPPED}' END AS refused
 FROM runs r LEFT JOIN run_attempts a ON a.run_id = r.id AND a.attempt = r.attempt
 LEFT JOIN LATERAL (
   SELECT c.opened_at, c.settled_at, c.stop_reason, c.lowered_by FROM provider_calls c
   WHERE c.run_id = r.id AND c.attempt = r.attempt ORDER BY c.id DESC LIMIT 1) l ON true
 WHERE r.id = :id
-""")
+""")  # noqa: S608 - fixed words
 
 
 class PostgresRuns:

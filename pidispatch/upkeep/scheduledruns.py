@@ -5,6 +5,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
+from pidispatch.domain import words
 from pidispatch.domain.arrival import CLI, CRON, Arrival, Delivery
 from pidispatch.domain.bounds import bounds_of, path_bytes
 from pidispatch.domain.catchup import Slot, SlotState
@@ -67,11 +68,11 @@ class ScheduledRuns:
     ) -> Arrival | Unrunnable:
         trigger, work = entry.trigger, entry.trigger.work
         if beyond(work):
-            return Unrunnable("not-enforced-yet")
+            return Unrunnable(words.NOT_ENFORCED_YET)
         if not all(
             _storable(word) for word in (work.flow, work.command, work.provider, work.model, work.image)
         ):
-            return Unrunnable("no-text")
+            return Unrunnable(words.NO_TEXT)
         folder = self._folder(work)
         if isinstance(folder, Unrunnable):
             return folder

@@ -56,6 +56,9 @@ def test_a_person_types_one_command_and_the_folder_and_the_record_show_it(instal
     assert psql.stdout.strip() == f"completed|4|{record['tokens_total']}|0"
     shown = json.loads(installation.pidispatch("show", answer["public_id"], "--json").stdout)
     assert answer["public_id"] in json.dumps(shown)
+    (attempt,) = shown["attempts"]
+    assert {line["of"] for line in attempt["compared"]} >= {"code", "turns", "calls", "tokens"}
+    assert not [line for line in attempt["compared"] if line["differs"]]
     listed = json.loads(installation.pidispatch("runs", "--json").stdout)
     assert answer["public_id"] in json.dumps(listed)
 

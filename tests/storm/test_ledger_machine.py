@@ -15,13 +15,14 @@ from hypothesis.stateful import (
 )
 from sqlalchemy import text
 
+from pidispatch.domain import words
 from pidispatch.domain.limits import EVERYTHING
 from pidispatch.domain.outcome import Again, End
 from pidispatch.domain.policy import Policy, ScopeCaps, Subject
 from pidispatch.domain.run import BoxEnd, Claim, Outcome
 from pidispatch.errors import StaleEpoch
 from pidispatch.ports import Admitted, CallEnd, CallOpened, CallRefused, Deferred, NoRoom, Refused
-from pidispatch.store.admission import CAP_HELD, PostgresAdmissions
+from pidispatch.store.admission import PostgresAdmissions
 from pidispatch.store.calls import PostgresCallLedger, PostgresTickets
 from pidispatch.store.endings import PostgresEndings
 from pidispatch.store.runs import PostgresRuns
@@ -114,7 +115,7 @@ class LedgerMachine(RuleBasedStateMachine):
                 word = "dollar-cap" if unit == "micros" else "over-budget"
                 return Refused("scope-cap" if scope != EVERYTHING else word, f"{period}-cap")
         waits = any(self.over_cap(self.window(*key)) for key in asked)
-        return Deferred(CAP_HELD) if waits else None
+        return Deferred(words.CAP_HELD) if waits else None
 
     def over_cap(self, window, *, without=0):
         amount = RESERVE if window[1] == "micros" else 1
