@@ -10,7 +10,8 @@ from pidispatch.domain.disks import FileSystem
 def measure(places: Mapping[str, str]) -> Sequence[FileSystem]:
     """One entry for each file system that holds some of `places` (word for people → path), in their order.
 
-    Of a path that is not there its nearest directory counts. What cannot be looked at is left out.
+    Of a path that is not there its nearest directory counts. What cannot be looked at is left out, and so is what has
+    no size that could be used up.
     """
     found: dict[int, FileSystem] = {}
     for word, path in places.items():
@@ -18,6 +19,8 @@ def measure(places: Mapping[str, str]) -> Sequence[FileSystem]:
             there = _nearest(Path(path))
             device, facts = there.stat().st_dev, os.statvfs(there)
         except OSError:
+            continue
+        if not facts.f_blocks:
             continue
         earlier = found.get(device)
         found[device] = FileSystem(

@@ -1,6 +1,6 @@
 """An attempt keeps what its box said of itself in its exit line.
 
-Revision ID: 0021
+Revision ID: 0020
 Revises: 0019
 """
 
@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects.postgresql import JSONB
 
-revision = "0021"
+revision = "0020"
 down_revision = "0019"
 branch_labels = None
 depends_on = None
