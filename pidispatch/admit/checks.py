@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from pidispatch.domain import capabilities, words
+from pidispatch.domain.ask import Terms
 from pidispatch.domain.identity import folder_mutex
 from pidispatch.domain.laps import Laps
 from pidispatch.domain.policy import Policy, Subject
@@ -44,15 +45,15 @@ class Look:
 
     @property
     def provider(self) -> str:
-        return self.run.provider or self.policy.provider
+        return self.run.ask.provider or self.policy.provider
 
     @property
     def model(self) -> str:
-        return self.run.model or self.policy.model
+        return self.run.ask.model or self.policy.model
 
     @property
     def image(self) -> str:
-        return self.run.image or self.policy.image
+        return self.run.ask.image or self.policy.image
 
     def passed(self, gate: str, seen: object) -> None:
         self.facts["gates"][gate] = seen
@@ -130,8 +131,8 @@ class Checks:
         held_back = self._provider(tried)
         if held_back is not None:
             return held_back
-        if tried.run.skills_dir is not None:
-            self._check_skills(tried.run.skills_dir)
+        if tried.run.ask.skills_dir is not None:
+            self._check_skills(tried.run.ask.skills_dir)
         engine_id = self._images.engine_id()
         tried.laps.lap("engine")
         with self._notes.looking_at(tried.run.run_id, tried.run.epoch):
@@ -154,7 +155,9 @@ class Checks:
             return Refused(words.JOB_IMAGE_MISSING, None)
         if not facts.runs_here:
             return Refused(words.JOB_IMAGE_WRONG_ARCH, None)
-        lacking = capabilities.lacking(facts.labels, capabilities.needed_by(tried.run))
+        lacking = capabilities.lacking(
+            facts.labels, capabilities.needed_by(tried.run.ask, replicas=tried.run.replicas)
+        )
         return facts if lacking is None else Refused(lacking, None)
 
     def _provider(self, tried: Look) -> Deferred | Refused | None:
@@ -228,21 +231,23 @@ class Checks:
         policy, run = tried.policy, tried.run
         caps = policy.caps_for(subject, costs=tried.rating not in {Rating.FREE, Rating.PLAN})
         return Ready(
-            provider=tried.provider,
-            model=tried.model,
-            image=tried.image,
+            terms=Terms(
+                provider=tried.provider,
+                model=tried.model,
+                image=tried.image,
+                max_turns=run.ask.max_turns or policy.max_turns,
+                max_tokens=run.ask.max_tokens or policy.max_tokens,
+                cost_cap_micros=policy.cost_cap_within(caps),
+                allowed_models=policy.allowed_models,
+            ),
             image_id=image_id,
             engine_id=engine_id,
-            max_turns=run.max_turns or policy.max_turns,
-            max_tokens=run.max_tokens or policy.max_tokens,
             mutex=self._mutex(run, folder),
             caps=caps,
             capacity=policy.concurrency,
             concurrent=policy.concurrent_for(subject),
             project=subject.project,
-            cost_cap_micros=policy.cost_cap_within(caps),
             facts=tried.facts,
-            allowed_models=policy.allowed_models,
             basis=policy.basis,
             within=self._within(run, folder),
             owner=folder.uid if run.kind == LOCAL else None,

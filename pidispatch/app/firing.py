@@ -77,7 +77,7 @@ class ByHand:
                 raise NotFired(f"the entry {entry.id} starts nothing: {made.reason}")
             return made
 
-        return self._ingest.take_in(public_id, folder, make, image=work.image, force=True)
+        return self._ingest.take_in(public_id, folder, make, image=work.ask.image, force=True)
 
 
 def require_one_file(settings: Settings) -> None:

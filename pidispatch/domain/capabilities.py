@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from pidispatch.domain import words
-from pidispatch.domain.run import Waiting
+from pidispatch.domain.ask import Ask
 
 LABEL = "dev.pi-dispatch.capabilities"
 # The image's entrypoint is a process 1 of its own, which ends the box at its deadline when nobody else does.
@@ -17,12 +17,12 @@ REFUSALS = {
 }
 
 
-def needed_by(run: Waiting) -> frozenset[str]:
+def needed_by(ask: Ask, *, replicas: int | None) -> frozenset[str]:
     """The capabilities without which the run would be done in another way than asked."""
     asked = {
-        "replicas": run.replicas is not None,
-        "commands": run.command is not None,
-        "excludeTools": bool(run.excluded_tools),
+        "replicas": replicas is not None,
+        "commands": ask.command is not None,
+        "excludeTools": bool(ask.excluded_tools),
     }
     return frozenset(name for name, wanted in asked.items() if wanted)
 

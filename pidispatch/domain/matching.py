@@ -52,9 +52,9 @@ class _Flows:
     def known(self) -> frozenset[str]:
         if self._known is None:
             self._known = frozenset(
-                each.work.flow
+                each.work.ask.flow
                 for each in self._entries
-                if each.work.flow and each.disarmed is None and not isinstance(each.on, Cron)
+                if each.work.ask.flow and each.disarmed is None and not isinstance(each.on, Cron)
             )
         return self._known
 
@@ -116,8 +116,8 @@ def _repository(event: Event, trigger: Trigger) -> str | None:
 
 def _found(event: Event, trigger: Trigger, flows: _Flows, repo: str, matched: Found) -> Match:
     work, on = trigger.work, trigger.on
-    flow = work.flow
-    if isinstance(on, CommentEvent) and work.command is None:
+    flow = work.ask.flow
+    if isinstance(on, CommentEvent) and work.ask.command is None:
         flow = summoned_flow(text_of(event.comment), on.phrase, flows.known()) or flow
     return Match(
         trigger=trigger,
@@ -127,6 +127,6 @@ def _found(event: Event, trigger: Trigger, flows: _Flows, repo: str, matched: Fo
         type=matched[0],
         by=matched[1],
         flow=flow,
-        command=work.command,
+        command=work.ask.command,
         closed=isinstance(on, IssueEvent | PullRequestEvent) and event.action in CLOSE_WORDS,
     )

@@ -119,7 +119,7 @@ class GiveUp:
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class AskPrograms:
     """Every condition that needs no program is met; these programs are asked, in this order."""
 
     profiles: tuple[str, ...]
@@ -128,7 +128,7 @@ class Ask:
 Step = Start | Hold | GiveUp
 
 
-def first_step(held: HeldRun, *, profiles: Collection[str], bounds: Bounds) -> Step | Ask:
+def first_step(held: HeldRun, *, profiles: Collection[str], bounds: Bounds) -> Step | AskPrograms:
     """Everything that is decided without a program, in the reference's order. `profiles` are those declared here."""
     progress = held.progress
     if held.started_by is not None:
@@ -147,7 +147,7 @@ def first_step(held: HeldRun, *, profiles: Collection[str], bounds: Bounds) -> S
         return Start(progress)
     if held.held_by is not None:
         return GiveUp(words.WAIT_SUPERSEDED, progress, held.held_by)
-    return Ask(named)
+    return AskPrograms(named)
 
 
 def next_step(

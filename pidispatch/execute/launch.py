@@ -179,14 +179,14 @@ class Launcher:
             self._give_up(claim, name, container, _later(error, claim.attempt))
 
     def _prepare(self, job: Job, name: str, session: Staged, laps: Laps) -> BoxSpec:
-        provider = self._doors.provider(job.provider, job.model)
+        provider = self._doors.provider(job.terms.provider, job.terms.model)
         laps.lap("provider")
         if provider is None:
-            raise BoxFault(f"the gateway no longer knows the provider {job.provider}")
+            raise BoxFault(f"the gateway no longer knows the provider {job.terms.provider}")
         folder = self._open_folder(job.folder)
         self._require_admitted(job, folder)
         laps.lap("folder")
-        skills = {} if job.skills_dir is None else self._read_skills(job.skills_dir)
+        skills = {} if job.ask.skills_dir is None else self._read_skills(job.ask.skills_dir)
         laps.lap("skills")
         gate = self._doors.open(job.claim.run_id)
         laps.lap("door")
@@ -208,7 +208,7 @@ class Launcher:
     def _spec(self, job: Job, name: str, folder: LocalFolder, gate: str, paths: JobPaths) -> BoxSpec:
         return BoxSpec(
             name=name,
-            image=job.image,
+            image=job.terms.image,
             uid=folder.uid,
             gid=folder.gid,
             labels={
@@ -234,18 +234,19 @@ class Launcher:
 
     def _environment(self, job: Job, name: str) -> dict[str, str]:
         """A closed list, and no secret among it: the agent reads its environment."""
+        ask, terms = job.ask, job.terms
         asked = {
-            "PI_PROVIDER": job.provider,
-            "PI_MODEL": job.model,
-            "PI_MAX_TURNS": str(job.max_turns),
-            "PI_MAX_TOKENS": None if job.max_tokens is None else str(job.max_tokens),
+            "PI_PROVIDER": terms.provider,
+            "PI_MODEL": terms.model,
+            "PI_MAX_TURNS": str(terms.max_turns),
+            "PI_MAX_TOKENS": None if terms.max_tokens is None else str(terms.max_tokens),
             "PI_JOB_ID": name,
-            "PI_FLOW": job.flow,
+            "PI_FLOW": ask.flow,
             "PI_SESSION_FILE": SESSION_FILE,
-            "PI_COMMAND": job.command,
-            "PI_EXCLUDE_TOOLS": ",".join(job.excluded_tools or ()) or None,
-            "PI_ALLOWED_MODELS": None if job.allowed_models is None else ",".join(job.allowed_models),
-            "PI_MAX_COST_MICROS": None if job.cost_cap_micros is None else str(job.cost_cap_micros),
+            "PI_COMMAND": ask.command,
+            "PI_EXCLUDE_TOOLS": ",".join(ask.excluded_tools or ()) or None,
+            "PI_ALLOWED_MODELS": None if terms.allowed_models is None else ",".join(terms.allowed_models),
+            "PI_MAX_COST_MICROS": None if terms.cost_cap_micros is None else str(terms.cost_cap_micros),
             "PI_OFFLINE": "1",
             "PI_TELEMETRY": "0",
             "PI_SKIP_VERSION_CHECK": "1",

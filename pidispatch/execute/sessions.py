@@ -26,7 +26,7 @@ class SessionKeeper:
         """What the attempt's box finds. Raises DatabaseUnavailable, EngineUnavailable."""
         if job.continues is None:
             return FRESH
-        facts = self._images.facts(job.image)
+        facts = self._images.facts(job.terms.image)
         version = None if facts is None else facts.labels.get(PI_VERSION_LABEL)
         return stage(self._sessions.kept(job.continues), version)
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 from psycopg.types.json import Jsonb
 from sqlalchemy import Connection
@@ -38,23 +38,9 @@ from pidispatch.store.database import Database
 from pidispatch.store.ledger import EXPIRE_PAYLOAD, close
 from pidispatch.store.oneshots import spend
 from pidispatch.store.pipeline import COMMIT, Asked, alone, together
+from pidispatch.store.rows import record
 
 LOOK_AGAIN = timedelta(minutes=1)  # what is held may have been used by then, and the run is refused
-
-
-class Took(NamedTuple):
-    """What `admission_take` answers."""
-
-    mine: bool
-    paid: bool | None
-    known: int | None
-    stop: str | None
-    stopped_by: str | None
-    stop_limit: int | None
-    seen: Facts | None
-    used: list[int] | None
-    new_attempt: int | None
-    new_epoch: int | None
 
 
 class PostgresAdmissions:
@@ -68,13 +54,13 @@ class PostgresAdmissions:
     def next_due(self, passed: Sequence[int]) -> Waiting | None:
         asked = {"host": self._host, "passed": list(passed)}
         found = alone(self._database, CANDIDATES, asked)
-        return Waiting(*found[0][:-1]) if found else None
+        return record(Waiting, found[0]) if found else None
 
     def admit(self, run: Waiting, ready: Ready) -> Answer:
         """One round trip when nothing stops the run; what does is decided with every lock held, in three more."""
         if run.one_shot is not None:
             return self._admit_once(run, ready)
-        took = Took(*alone(self._database, *self._take(run, ready, claims=True))[0])
+        took = alone(self._database, *self._take(run, ready, claims=True))[0]
         if took.stop == "unknown":  # locks are taken in their order only, so a scope's row is made before
             self._add_scopes(run, ready)
         elif (answer := _plain(run, took)) is not None:
@@ -116,15 +102,10 @@ class PostgresAdmissions:
         answer = {"kind": "admitted", "at": run.now.isoformat()}
         claim = {
             "worker": self._worker,
-            "provider": ready.provider,
-            "model": ready.model,
-            "image": ready.image,
+            **asdict(ready.terms),
+            "cost_cap": ready.terms.cost_cap_micros,
             "image_id": ready.image_id,
             "engine_id": ready.engine_id,
-            "max_turns": ready.max_turns,
-            "max_tokens": ready.max_tokens,
-            "cost_cap": ready.cost_cap_micros,
-            "allowed_models": None if ready.allowed_models is None else list(ready.allowed_models),
             "mutex": ready.mutex,
             "owner": ready.owner,
             "project": ready.project,
@@ -173,7 +154,8 @@ class PostgresAdmissions:
         elif run.one_shot is not None:
             refusal = _spent(connection, run, facts)
         if refusal is not None:
-            refused = _refusal(run, refusal, provider=ready.provider, model=ready.model, facts=facts)
+            chosen = ready.terms
+            refused = _refusal(run, refusal, provider=chosen.provider, model=chosen.model, facts=facts)
             together(connection, *refused, (COMMIT, {}))
             return refusal
         ((took,), _) = together(connection, self._take(run, ready, claims=True), (COMMIT, {}))

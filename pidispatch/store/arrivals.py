@@ -18,7 +18,7 @@ from pidispatch.store.database import Database
 from pidispatch.store.pipeline import COMMIT, Asked, together
 from pidispatch.store.probes import Probes
 from pidispatch.store.runs import REQUEST_STOP
-from pidispatch.store.submissions import add_run
+from pidispatch.store.submissions import add_runs
 
 # All that arrives for one subject takes turns here. Whoever held this lock before has committed, so that each
 # statement that follows, with a snapshot of its own, sees all of it.
@@ -198,17 +198,17 @@ def _start(connection: Connection, arrival: Arrival, behind: There | None, kind:
     runs = [run for run in asked if probes.lets(run)]
     if not runs:
         return Arrived(Became.SKIPPED, why=words.BREAKER_OPEN)
-    made = [add_run(connection, _with_lock(run, arrival)) for run in runs]
+    made = add_runs(connection, [_with_lock(run, arrival) for run in runs])
     probes.write()
     first = runs[0].public_id
-    if made[0] is None:
+    if first not in made:
         there: int = connection.execute(BY_PUBLIC_ID, {"public_id": first}).scalar_one()
         return Arrived(Became.DUPLICATE, there, first)
     if behind is None:
-        return Arrived(kind, made[0], first)
-    for run_id in made:
+        return Arrived(kind, made[first], first)
+    for run_id in made.values():
         connection.execute(WAIT_BEHIND, {"run": run_id, "blocker": behind.run_id})
-    return Arrived(kind, made[0], first, behind.public_id)
+    return Arrived(kind, made[first], first, behind.public_id)
 
 
 def _with_lock(run: NewRun, arrival: Arrival) -> NewRun:

@@ -16,6 +16,7 @@ from pidispatch.store.costs import COST, COST_CLASS, HELD, PRICES, TURN
 from pidispatch.store.database import Database
 from pidispatch.store.egress import EgressRecord, egress_of
 from pidispatch.store.history import RunRecord, read_run
+from pidispatch.store.rows import record
 
 ATTEMPTS = text("""
 SELECT attempt, host, container_name, container_id, image_id, admitted_at, boxed_at, go_at, exited_at, ended_at,
@@ -57,7 +58,7 @@ SELECT folder, task_bytes, coalesce(length(task), 0) AS task_kept_bytes, coalesc
 FROM run_payloads WHERE run_id = :id
 """)
 CHAIN = text("""
-SELECT r.chain_depth, p.public_id AS parent, t.public_id AS root, r.chain_refused, r.chain_answers
+SELECT r.chain_depth AS depth, p.public_id AS parent, t.public_id AS root, r.chain_refused AS refused, r.chain_answers
 FROM runs r LEFT JOIN runs p ON p.id = r.parent_id LEFT JOIN runs t ON t.id = r.root_id WHERE r.id = :id
 """)
 WAIT = text("""
@@ -67,7 +68,7 @@ FROM run_waits w LEFT JOIN runs s ON s.id = w.superseded_by WHERE w.run_id = :id
 """)
 SESSION = text("""
 SELECT r.session_resumed AS resumed, r.session_reason AS reason, octet_length(s.session) AS kept_bytes,
-       s.expires_at AS kept_until, ARRAY(SELECT c.public_id FROM runs c WHERE c.continues = r.id ORDER BY c.id)
+       s.expires_at AS kept_until, ARRAY(SELECT c.public_id FROM runs c WHERE c.continues = r.id ORDER BY c.id) AS continued_by
 FROM runs r LEFT JOIN run_sessions s ON s.run_id = r.id AND s.expires_at > clock_timestamp() WHERE r.id = :id
 """)
 BOUNDS = text(
@@ -265,20 +266,22 @@ def run_detail(database: Database, run_id: int) -> RunDetail:
         return RunDetail(
             run=run,
             attempts=_attempts(connection, run_id),
-            usage=[UsageRecord(*row) for row in connection.execute(USAGE, asked)],
-            adjustments=[AdjustmentRecord(*row) for row in connection.execute(ADJUSTMENTS, asked)],
-            reservations=[ReservationRecord(*row) for row in connection.execute(RESERVATIONS, asked)],
+            usage=[record(UsageRecord, row) for row in connection.execute(USAGE, asked)],
+            adjustments=[record(AdjustmentRecord, row) for row in connection.execute(ADJUSTMENTS, asked)],
+            reservations=[record(ReservationRecord, row) for row in connection.execute(RESERVATIONS, asked)],
             payload=None if payload is None else _payload(payload),
             admission=telling.admission,
             reported=telling.reported,
-            chain=_chain(*chain),
-            wait=None if wait is None else WaitRecord(*wait),
+            chain=record(ChainRecord, chain, answers=answers_in(chain.chain_answers)),
+            wait=None if wait is None else record(WaitRecord, wait),
             asked=deliveries_of(connection, run_id),
-            session=SessionRecord(
-                stopped_at(run.outcome, run.reason, run.why), *connection.execute(SESSION, asked).one()
+            session=record(
+                SessionRecord,
+                connection.execute(SESSION, asked).one(),
+                stopped_at=stopped_at(run.outcome, run.reason, run.why),
             ),
             egress=egress_of(connection, run_id),
-            bounds=BoundsRecord(*connection.execute(BOUNDS, asked).one()),
+            bounds=record(BoundsRecord, connection.execute(BOUNDS, asked).one()),
         )
 
 
@@ -291,7 +294,7 @@ def _attempts(connection: Connection, run_id: int) -> list[AttemptRecord]:
         measured.setdefault(attempt, []).append(Measured(*model))
     return [
         _compared(
-            AttemptRecord(*row),
+            record(AttemptRecord, row, compared=()),
             Observed(row.exit_code, measured.get(row.attempt, ()), resumed if row is rows[-1] else None),
         )
         for row in rows
@@ -304,15 +307,8 @@ def _compared(attempt: AttemptRecord, observed: Observed) -> AttemptRecord:
     return replace(attempt, compared=compare(attempt.telemetry, observed))
 
 
-def _chain(
-    depth: int, parent: str | None, root: str | None, refused: int | None, kept: object
-) -> ChainRecord:
-    return ChainRecord(depth, parent, root, refused, answers_in(kept))
-
-
 def _payload(row: Any) -> PayloadRecord:
-    values = row._asdict()
-    return PayloadRecord(**{**values, "folder": _path(row.folder), "skills_dir": _path(row.skills_dir)})
+    return record(PayloadRecord, row, folder=_path(row.folder), skills_dir=_path(row.skills_dir))
 
 
 def _path(path: bytes | None) -> str | None:

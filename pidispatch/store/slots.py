@@ -8,6 +8,7 @@ from sqlalchemy import Text, TextClause, bindparam, text
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from pidispatch.store.database import Database
+from pidispatch.store.rows import record
 from pidispatch.store.schedules import ALIVE_SECONDS
 
 SLOT = """
@@ -91,9 +92,9 @@ def slot_of_run(database: Database, run_id: int) -> SlotRecord | None:
 def schedules_of(database: Database) -> Sequence[ScheduleRecord]:
     """Those that are planned, by host and place in the file. Raises DatabaseUnavailable."""
     with database.transaction() as connection:
-        return [ScheduleRecord(*row) for row in connection.execute(SCHEDULES)]
+        return [record(ScheduleRecord, row) for row in connection.execute(SCHEDULES)]
 
 
 def _slots(database: Database, statement: TextClause, asked: dict[str, object]) -> Sequence[SlotRecord]:
     with database.transaction() as connection:
-        return [SlotRecord(*row) for row in connection.execute(statement, asked)]
+        return [record(SlotRecord, row) for row in connection.execute(statement, asked)]

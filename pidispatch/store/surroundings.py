@@ -5,6 +5,7 @@ from sqlalchemy import text
 from pidispatch.domain.explain import Surroundings
 from pidispatch.store.database import Database
 from pidispatch.store.models import OCCUPYING_SQL
+from pidispatch.store.rows import record
 
 AROUND = text(f"""
 SELECT clock_timestamp() AS now, g.paused_at AS everything_paused_at,
@@ -29,4 +30,4 @@ def surroundings(database: Database, run_id: int) -> Surroundings:
     """Raises DatabaseUnavailable."""
     with database.transaction() as connection:
         row = connection.execute(AROUND, {"id": run_id}).one()
-    return Surroundings(**row._mapping)  # noqa: SLF001 - SQLAlchemy's public name for it
+    return record(Surroundings, row)

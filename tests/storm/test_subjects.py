@@ -9,6 +9,7 @@ from dataclasses import replace
 from sqlalchemy import text
 
 from pidispatch.domain.arrival import Became
+from pidispatch.domain.ask import Ask
 from pidispatch.domain.outcome import End
 from pidispatch.domain.run import BoxEnd, Outcome, Waiting
 from pidispatch.domain.subject import RunSubject
@@ -152,7 +153,7 @@ def ask(url, rounds, barrier, answers):
         clock=lambda: now,
     )
     for number in range(rounds):
-        request = LocalRequest(f"/repos/s{number}", b"Tidy up", flow="tidy")
+        request = LocalRequest(f"/repos/s{number}", b"Tidy up", Ask(flow="tidy"))
         barrier.wait(60)
         time.sleep(number % 8 * JITTER)
         answers.put((number, ingest.submit(request).public_id))
@@ -215,23 +216,7 @@ def race(url, host, mine, barrier, answers):
     admissions = PostgresAdmissions(database, host=host, worker=f"{host}:1")
     now = database.now()
     for run_id, scope, one_shot in mine:
-        waiting = Waiting(
-            run_id,
-            "",
-            0,
-            b"/repos/x",
-            scope,
-            None,
-            None,
-            None,
-            None,
-            None,
-            None,
-            0,
-            b"/repos/x",
-            now,
-            one_shot,
-        )
+        waiting = Waiting(run_id, "", 0, b"/repos/x", b"/repos/x", scope, 0, now, one_shot=one_shot)
         ready = ready_for(database, run_id, (), mutex=f"subject:{run_id}", capacity=100_000)
         barrier.wait(60)
         answers.put((one_shot, run_id, repr(admissions.admit(waiting, ready))))

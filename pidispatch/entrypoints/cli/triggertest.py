@@ -104,7 +104,7 @@ def _facts(would: "WouldStart") -> "Iterator[tuple[str, object]]":
         yield "not enforced yet", ", ".join(f"run.{key}" for key in would.not_enforced)
     yield "target", would.target
     yield "subject", f"{subject.scope} {subject.item} {subject.lane} ({subject.key})"
-    yield "priority", work.priority
+    yield "priority", work.ask.priority
     yield "replicas", work.replicas
     yield "waits for", " and ".join(map(_condition, work.wait_for))
     yield "one-shot", _one_shot(match.one_shot, rows)
