@@ -16,11 +16,11 @@ from pidispatch.domain.sandbox import WORKSPACE_DIR, Inode, Mount
 from pidispatch.errors import BindsUnseen, FolderRefused, MountDiffers, MountUnseen
 from pidispatch.runtime.binding import BindPlaces
 from pidispatch.runtime.engine import Engine, translated
+from pidispatch.runtime.filesystems import PROCESSES
 
 log = structlog.get_logger(__name__)
 
 PLACE = "mounts"
-PROCESSES = "/proc"
 EXEC_LOOKS, EXEC_PAUSE = 500, 0.01
 
 _OPEN = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

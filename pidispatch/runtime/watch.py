@@ -12,8 +12,8 @@ from pidispatch.domain.sandbox import LABEL_INSTALLATION
 from pidispatch.errors import EngineUnavailable
 from pidispatch.ports import BoxState
 from pidispatch.runtime.engine import Engine, translated
+from pidispatch.runtime.filesystems import PROCESSES
 from pidispatch.runtime.logs import log_frames
-from pidispatch.runtime.mounts import PROCESSES
 
 
 class DockerWatch:

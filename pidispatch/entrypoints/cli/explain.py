@@ -234,8 +234,12 @@ def waits_in_words(waits: "WaitsFor") -> str:
 
 
 def _cause(word: str) -> str:
+    """The word stands behind what it means, before the way out."""
     said = meaning(word, Use.CAUSE)
-    return word if said is None else f"{said} ({word})"
+    if said is None:
+        return word
+    what, colon, way_out = said.partition(":")
+    return f"{what} ({word}){colon}{way_out}"
 
 
 def _listed(scopes: Sequence[str]) -> str:
