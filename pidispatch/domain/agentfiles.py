@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from pidispatch.domain.sandbox import FORWARDER_PORT
-from pidispatch.domain.wireapis import ANTHROPIC
+from pidispatch.domain.wireapis import BASE_PATHS
 
 PLACEHOLDER_KEY = "no-key-in-this-box"
 
@@ -29,10 +29,8 @@ def agent_files(
     """`models.json` and `settings.json`. A provider pi knows is only redirected: it keeps pi's own figures of a model
     but for those that are given.
     """
-    base_url = f"http://127.0.0.1:{FORWARDER_PORT}"
     entry: dict[str, Any] = {
-        # pi adds /v1 itself for Anthropic's API.
-        "baseUrl": base_url if api == ANTHROPIC else f"{base_url}/v1",
+        "baseUrl": f"http://127.0.0.1:{FORWARDER_PORT}{BASE_PATHS[api]}",
         "apiKey": PLACEHOLDER_KEY,
     }
     given = {"contextWindow": context_window, "maxTokens": max_tokens, "reasoning": reasoning}

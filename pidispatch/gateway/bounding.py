@@ -1,20 +1,19 @@
 """Bound what one model call may use, before it is made."""
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from pidispatch.domain.rates import CacheWrites, Price
-from pidispatch.gateway.dialects import DIALECTS, Dialect
 from pidispatch.gateway.envelope import Edit, Envelope, limit_edits
 from pidispatch.gateway.loose import as_dict
 from pidispatch.gateway.members import check_members
 from pidispatch.gateway.prefixes import Prefixes, Trace
-from pidispatch.gateway.reading import Reader
 from pidispatch.gateway.references import MOST_SHOWN, References
 from pidispatch.gateway.scanning import NotARequest, Span, elements, value
-from pidispatch.gateway.weighing import check_system, weigh
-from pidispatch.gateway.writes import cache_writes
+from pidispatch.gateway.wire.api import Reader, WireApi
+from pidispatch.gateway.wire.apis import BY_NAME
 from pidispatch.ports import CallEnd, CallOpened, ProviderFacts, Worst
 
 USUAL_OUTPUT = 32_768
@@ -37,6 +36,9 @@ _BUDGETS_INSIDE = (
     ("chat_template_kwargs", "thinking_budget"),
     ("chat_template_args", "thinking_budget"),
 )
+_LONG = re.compile(rb'"ttl"\s*:\s*"1h"')
+# A plain letter that is written as an escape hides the words looked for here; pi writes none.
+_HIDDEN = re.compile(rb"\\u00[2-7]")
 
 Find = Callable[[str], Price | None]
 
@@ -143,20 +145,20 @@ class Bounds:
         self, run_id: int, facts: ProviderFacts, envelope: Envelope, body: bytes, *, around: str = ""
     ) -> Bound:
         """`around`: what the request says beside its body that may change what its input counts (beta headers)."""
-        dialect, found = DIALECTS[facts.api], References()
+        api, found = BY_NAME[facts.api], References()
         models: tuple[str, ...] = (envelope.model,)
         is_sure = False
         # All of it is read, whatever has no bound: what stands behind that may lead anywhere.
-        tokens_in, trace = self._input(run_id, Reader(facts.api, body, found), envelope, around)
+        tokens_in, trace = self._input(run_id, Reader(api, body, found), envelope, around)
         try:
             models = _models(body, envelope, found)
             is_sure = envelope.strange is None  # it could name further ones
-            output = _output(dialect, body, envelope, facts)
+            output = _output(api, body, envelope, facts)
         except (Unbounded, NotARequest) as problem:
             found.unbound(str(problem))
         if found.unbounded is not None:
             usual = facts.max_tokens or USUAL_OUTPUT
-            names = dialect.limit_names(facts.name)[:1]
+            names = api.limit_names(facts.name)[:1]
             asked = Output(usual, usual, 1, names, is_limited=False)
             writes, problem_said = CacheWrites.LONG, found.unbounded
             return Bound(
@@ -164,7 +166,7 @@ class Bounds:
             )
         # Another model counts in its own way.
         kept = trace if len(models) == 1 else None
-        return Bound(tokens_in, output, cache_writes(facts.api, body), models, kept, found=found)
+        return Bound(tokens_in, output, _cache_writes(api, body), models, kept, found=found)
 
     def known(self, run_id: int) -> Mapping[Trace, int]:
         """What was learned of this run's requests."""
@@ -187,15 +189,15 @@ class Bounds:
         self, run_id: int, reader: Reader, envelope: Envelope, around: str
     ) -> tuple[int, Trace | None]:
         """Tokens at most, and how to remember the request; they say nothing when what was found has no bound."""
-        dialect, body, found = reader.dialect, reader.body, reader.found
-        span = envelope.spans.get(dialect.conversation)
+        api, body, found = reader.api, reader.body, reader.found
+        span = envelope.spans.get(api.conversation)
         if span is None or not reader.is_list(span):
             if not (reader.is_null(span) or reader.is_text(span)):
-                found.refuse(f"{dialect.conversation} must be a list")
+                found.refuse(f"{api.conversation} must be a list")
             _check_around(reader, envelope, envelope.spans)
-            return OVERHEAD + _rest(dialect, body, envelope, span), None
+            return OVERHEAD + _rest(api, body, envelope, span), None
         spans = _elements(reader, span)
-        light = _LIGHT | {*dialect.limits, dialect.conversation}
+        light = _LIGHT | {*api.limits, api.conversation}
         rest = [around.encode()] + [
             part
             for name, (start, end) in envelope.spans.items()
@@ -207,13 +209,13 @@ class Bounds:
         fresh = {name: at for name, at in envelope.spans.items() if match is None or name in light}
         _check_around(reader, envelope, fresh)
         added = spans[match.count :] if match else spans
-        tokens = sum(weigh(reader, element) for element in added)
+        tokens = sum(_weigh(reader, element) for element in added)
         if match is not None:
             return match.tokens + match.marks + tokens + SLACK, trace
         # What may be cut out of one request may be read in the next.
         cut = envelope.spans.get("truncation")
         is_whole = cut is None or body[cut[0] : cut[1]] in (b"null", b'"disabled"')
-        return OVERHEAD + _rest(dialect, body, envelope, span) + tokens, trace if is_whole else None
+        return OVERHEAD + _rest(api, body, envelope, span) + tokens, trace if is_whole else None
 
 
 def _check_around(reader: Reader, envelope: Envelope, spans: Mapping[str, Span]) -> None:
@@ -224,15 +226,28 @@ def _check_around(reader: Reader, envelope: Envelope, spans: Mapping[str, Span])
         except NotARequest as error:
             reader.found.refuse(f"{name[:MOST_SHOWN]} cannot be read: {error}")
     check_members(reader, spans)
-    check_system(reader, spans.get("system"))
 
 
-def _output(dialect: Dialect, body: bytes, envelope: Envelope, facts: ProviderFacts) -> Output:
-    sure = dialect.limit_names(facts.name)
+def _weigh(reader: Reader, span: Span) -> int:
+    """Tokens at most of one element of the conversation: a token is at least one byte. What has no bound is kept."""
+    try:
+        return reader.api.weigh(reader, span)
+    except NotARequest as error:
+        reader.found.refuse(f"{reader.api.conversation}, which cannot be read: {error}")
+        return 0
+
+
+def _cache_writes(api: WireApi, body: bytes) -> CacheWrites:
+    """What the provider may write to its cache, at most: anything hidden counts as the dearest."""
+    if _LONG.search(body) or _HIDDEN.search(body):
+        return CacheWrites.LONG
+    return CacheWrites.SHORT if b'"cache_control"' in body else api.cache_writes
+
+
+def _output(api: WireApi, body: bytes, envelope: Envelope, facts: ProviderFacts) -> Output:
+    sure = api.limit_names(facts.name)
     asked = {
-        name: limit
-        for name in dialect.limits
-        if (limit := _whole(body, envelope, name, MOST_OUTPUT)) is not None
+        name: limit for name in api.limits if (limit := _whole(body, envelope, name, MOST_OUTPUT)) is not None
     }
     heard = [name for name in sure if name in asked]
     # Where none is named that the provider surely hears of, the usual one is put in.
@@ -285,9 +300,9 @@ def _models(body: bytes, envelope: Envelope, found: References) -> tuple[str, ..
     return models
 
 
-def _rest(dialect: Dialect, body: bytes, envelope: Envelope, conversation: Span | None) -> int:
+def _rest(api: WireApi, body: bytes, envelope: Envelope, conversation: Span | None) -> int:
     """Tokens of all but the conversation's list: its bytes, and those that are written out again."""
-    again = sum(end - start for name, (start, end) in envelope.spans.items() if name in dialect.schemas)
+    again = sum(end - start for name, (start, end) in envelope.spans.items() if name in api.schemas)
     is_list = conversation is not None and body[conversation[0] : conversation[0] + 1] == b"["
     listed = conversation[1] - conversation[0] if is_list and conversation is not None else 0
     return len(body) - listed + 2 * again
@@ -298,9 +313,9 @@ def _elements(reader: Reader, span: Span) -> list[Span]:
     try:
         for element in elements(reader.body, span):
             if len(spans) >= MOST_ELEMENTS:
-                reader.found.refuse(f"{reader.dialect.conversation} has too many parts")
+                reader.found.refuse(f"{reader.api.conversation} has too many parts")
                 break
             spans.append(element)
     except NotARequest as error:
-        reader.found.refuse(f"{reader.dialect.conversation} cannot be read: {error}")
+        reader.found.refuse(f"{reader.api.conversation} cannot be read: {error}")
     return spans

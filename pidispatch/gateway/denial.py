@@ -7,8 +7,9 @@ number such as 500 in it (its own list), so that these texts have neither.
 from typing import Any
 
 from pidispatch.domain import words
-from pidispatch.domain.wireapis import ANTHROPIC
 from pidispatch.domain.words import Use, meaning
+from pidispatch.gateway.wire.api import ErrorText
+from pidispatch.gateway.wire.apis import BY_NAME
 
 
 def denial(api: str, reason: str, problem: str | None) -> dict[str, Any]:
@@ -19,6 +20,4 @@ def denial(api: str, reason: str, problem: str | None) -> dict[str, Any]:
     elif problem is not None and reason in {words.TOKEN_CAP, words.COST_CAP_UNENFORCEABLE}:
         said = f"the run has a cap, and what this asks for has no bound: {problem}. Ask without it"
     message = f"pidispatch: this run may not make this call ({reason}): {said}"
-    if api == ANTHROPIC:
-        return {"type": "error", "error": {"type": "budget_exceeded", "message": message}}
-    return {"error": {"message": message, "type": "budget_exceeded", "param": None, "code": reason}}
+    return BY_NAME[api].error(ErrorText("budget_exceeded", message, reason))

@@ -16,12 +16,13 @@ from pidispatch.gateway.http1 import MOST_BODY, Head, Refused, Wire, problem, to
 from pidispatch.gateway.keys import attempt_key, is_signed
 from pidispatch.gateway.landing import BudgetWatch, asked, document
 from pidispatch.gateway.metering import load_object
-from pidispatch.gateway.providers import WIRE_PATHS, Providers
+from pidispatch.gateway.providers import Providers
 from pidispatch.gateway.proxy import Lines, Proxy
 from pidispatch.gateway.reports import MOST_REPORT, read_report
 from pidispatch.gateway.rooms import Rooms
 from pidispatch.gateway.sockets import Listener
 from pidispatch.gateway.tunnel import Egress
+from pidispatch.gateway.wire.apis import BY_PATH
 from pidispatch.ports import Budget, Ticket, Tickets
 
 MOST_UNSIGNED = 16
@@ -61,7 +62,7 @@ class Door:
             ("POST", "/go"): self._go,
             ("POST", "/report"): self._report,
             ("GET", "/budget"): self._budget,
-            **{("POST", path): self._call for path in WIRE_PATHS},
+            **{("POST", path): self._call for path in BY_PATH},
         }
         self._listener = Listener(path, 0o666, self._serve, room=rooms.connections, run_id=ticket.run_id)
 
@@ -190,7 +191,7 @@ class Door:
         with self._room(head):
             body = wire.read_body(head)
             provider = self._providers.find(self._ticket.provider)
-            if provider is None or WIRE_PATHS[head.path] != provider.facts.api:
+            if provider is None or BY_PATH[head.path] is not provider.api:
                 wire.answer(
                     404, problem("not_found", "pidispatch: the run's provider does not speak this API")
                 )

@@ -5,8 +5,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from pidispatch.gateway.dialects import DIALECTS, ELSEWHERE, Dialect
 from pidispatch.gateway.scanning import NotARequest, Span, key, members, skip_space, value
+from pidispatch.gateway.wire.api import ELSEWHERE, WireApi
+from pidispatch.gateway.wire.apis import BY_NAME
 
 __all__ = [
     "Edit",
@@ -46,7 +47,7 @@ class Envelope:
 
 def read_envelope(body: bytes, api: str) -> Envelope:
     """Raises NotARequest. Memory stays small for any body; its inside is left for the provider to judge."""
-    spans, others = _members(body, DIALECTS[api])
+    spans, others = _members(body, BY_NAME[api])
     model = value(body, spans.get("model"), 8 * MOST_MODEL)
     if not isinstance(model, str) or _MODEL.fullmatch(model) is None:
         raise NotARequest("the request names no model")
@@ -99,14 +100,14 @@ def _insertion(body: bytes, member: bytes) -> Edit:
     return start, start, member + b","
 
 
-def _members(body: bytes, dialect: Dialect) -> tuple[dict[str, Span], list[tuple[str, Span]]]:
+def _members(body: bytes, api: WireApi) -> tuple[dict[str, Span], list[tuple[str, Span]]]:
     """Where each known member stands, and those that are not known."""
     found, end = members(body)
     if skip_space(body, end) != len(body):
         raise NotARequest("something follows the JSON object")
     if not found:
         raise NotARequest("the request names no model")
-    known = dialect.known
+    known = api.known
     spans: dict[str, Span] = {}
     others: list[tuple[str, Span]] = []
     for raw, span in found:

@@ -5,26 +5,21 @@ another way; so those alone pass that are known to do none of it.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
 
-from pidispatch.domain.wireapis import ANTHROPIC
-from pidispatch.gateway import betas
 from pidispatch.gateway.http1 import Fields, Head
+from pidispatch.gateway.wire.api import WireApi
 
 # https://www.rfc-editor.org/rfc/rfc9110#section-7.6.1
 _HOP_BY_HOP = {
     "connection", "keep-alive", "proxy-connection", "te", "trailer", "trailers", "transfer-encoding", "upgrade",
 }  # fmt: skip
 _NEVER_ANSWERED = _HOP_BY_HOP | {"set-cookie", "proxy-authenticate"}
-_QUERIES = {ANTHROPIC: frozenset({"beta=true"})}
 
 _WORDS = re.compile(r"[\x20-\x7e]{1,256}")
 _NAME = re.compile(r"[A-Za-z0-9._:-]{1,128}")
-_VERSION = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _ACCEPTED = re.compile(r"application/json|text/event-stream|\*/\*")
-_TRUE = re.compile(r"true")
 # Who asks, in the words of the two makers' own clients, and the names by which a provider finds its cache again.
 _OF_ANY_API: Mapping[str, re.Pattern[str]] = {
     "accept": _ACCEPTED,
@@ -35,11 +30,6 @@ _OF_ANY_API: Mapping[str, re.Pattern[str]] = {
     },
     **dict.fromkeys(("session-id", "session_id", "x-client-request-id", "x-session-id", "x-session-affinity"), _NAME),
 }  # fmt: skip
-# https://docs.anthropic.com/en/api/versioning, https://docs.anthropic.com/en/api/beta-headers
-_OF_ANTHROPIC: Mapping[str, re.Pattern[str]] = {
-    "anthropic-version": _VERSION,
-    "anthropic-dangerous-direct-browser-access": _TRUE,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,31 +38,26 @@ class Beside:
 
     fields: Fields
     query: str
-
-    @property
-    def meaning(self) -> str:
-        """What of it may change how the body is read."""
-        told = [f"{name}: {text}" for name, text in self.fields if name.startswith("anthropic-")]
-        return "\n".join([self.query, *told])
+    meaning: str = ""  # what of it may change how the body is read
 
 
-def beside(head: Head, api: str, tools: Iterable[str] = ()) -> Beside:
+def beside(head: Head, api: WireApi, tools: Iterable[str] = ()) -> Beside:
     """`tools` are the words of what an operator lets providers run: their beta features may be asked for too.
 
     The body is JSON, whatever the box said of it.
     """
-    query = "&".join(part for part in head.query.split("&") if part in _QUERIES.get(api, ()))
-    known: dict[str, re.Pattern[str]] = {**_OF_ANY_API, **(_OF_ANTHROPIC if api == ANTHROPIC else {})}
+    query = "&".join(part for part in head.query.split("&") if part in api.queries)
+    known = {**_OF_ANY_API, **api.fields}
     passed = [
         (name, text)
         for name, text in _without(head.fields, _HOP_BY_HOP)
         if name in known and known[name].fullmatch(text)
     ]
-    if api == ANTHROPIC:
-        keep: Callable[[str], str] = partial(betas.passed_on, listed=frozenset(tools))
-        asked = [keep(text) for name, text in head.fields if name == "anthropic-beta"]
-        passed += [("anthropic-beta", ",".join(filter(None, asked)))] if any(asked) else []
-    return Beside((*passed, ("content-type", "application/json")), query)
+    for listed, keep in api.listed.items():
+        asked = [kept for name, text in head.fields if name == listed and (kept := keep(text, tools))]
+        passed += [(listed, ",".join(asked))] if asked else []
+    meant = [f"{name}: {text}" for name, text in passed if name in api.fields or name in api.listed]
+    return Beside((*passed, ("content-type", "application/json")), query, meaning="\n".join([query, *meant]))
 
 
 def answered(fields: Fields) -> Fields:

@@ -3,36 +3,40 @@
 from collections.abc import Mapping
 
 from pidispatch.gateway import shapes
-from pidispatch.gateway.betas import is_harmless
-from pidispatch.gateway.reading import Reader
 from pidispatch.gateway.references import MOST_SHOWN
 from pidispatch.gateway.scanning import NotARequest, Span, value
+from pidispatch.gateway.wire.api import Reader
 
 _MOST_SETTING = 4_096
 # What has these members is to be run, kept or fetched by the provider.
 _WORDS = {"container": "container", "mcp_servers": "mcp", "web_search_options": "web_search"}
 _WITH_SCHEMAS = frozenset({"response_format", "output_format", "output_config", "text"})
-_READ_ELSEWHERE = frozenset({"tools", "functions", "system", "fallbacks"})
+_READ_ELSEWHERE = frozenset({"tools", "fallbacks"})
 
 
 def check_members(reader: Reader, spans: Mapping[str, Span]) -> None:
     """Keep what of the known members leads elsewhere, or is not as the API has it."""
-    conversation = reader.dialect.conversation
+    read_elsewhere = _READ_ELSEWHERE.union(reader.api.checks, [reader.api.conversation])
     for name, at in spans.items():
-        if name not in _READ_ELSEWHERE and name != conversation and not reader.is_null(at):
+        if not (name in read_elsewhere or reader.is_null(at)):
             try:
                 _check_member(reader, name, at)
             except NotARequest as error:
                 reader.found.refuse(f"{name} cannot be read: {error}")
     try:
         reader.tools(spans.get("tools"))
-        reader.each(spans.get("functions"), _function, "functions")
     except NotARequest as error:
         reader.found.refuse(f"tools, which cannot be read: {error}")
+    for name, check in reader.api.checks.items():
+        try:
+            if name in spans:
+                check(reader, spans[name])
+        except NotARequest as error:
+            reader.found.refuse(f"{name} cannot be read: {error}")
 
 
 def _check_member(reader: Reader, name: str, at: Span) -> None:
-    allowed = reader.dialect.only.get(name)
+    allowed = reader.api.only.get(name)
     if allowed is not None:
         # A number that equals false is no false.
         said = value(reader.body, at, _MOST_SETTING)
@@ -48,7 +52,7 @@ def check_setting(reader: Reader, name: str, at: Span) -> None:
     """An object or a list as the value of a member."""
     if reader.body[at[0] : at[0] + 1] == b"[":
         if name in shapes.LISTS:
-            reader.each(at, _ENTRIES.get(name, _plain), name)
+            reader.each(at, reader.api.entries.get(name, _plain), name)
         else:
             reader.unknown(name, f"{name} as it is written", at)
     elif name in shapes.ANY_NAMES:
@@ -69,26 +73,3 @@ def _plain(reader: Reader, span: Span) -> int:
     if not reader.is_plain(span):
         reader.found.refuse("a list that must hold plain values holds others")
     return 0
-
-
-def _included(reader: Reader, span: Span) -> int:
-    word = reader.word(span)
-    if word not in shapes.INCLUDED:
-        reader.unknown(word.partition(".")[0] or "include", f"{word[:MOST_SHOWN]} in include", span)
-    return 0
-
-
-def _beta(reader: Reader, span: Span) -> int:
-    word = reader.word(span)
-    if not is_harmless(word):
-        reader.unknown(word or "betas", f"{word[:MOST_SHOWN]} in betas", span)
-    return 0
-
-
-def _function(reader: Reader, span: Span) -> int:
-    reader.shape(span, shapes.TOOL_INSIDE, "functions")
-    reader.schema(span)
-    return 0
-
-
-_ENTRIES = {"include": _included, "betas": _beta}

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from pidispatch.domain.rates import Doubt
-from pidispatch.domain.wireapis import ANTHROPIC, OPENAI, RESPONSES
 from pidispatch.gateway.sse import EventData
-from pidispatch.gateway.usage import Tally, Usage, read_anthropic, read_openai
-from pidispatch.gateway.usage_responses import read_responses
+from pidispatch.gateway.usage import Tally, Usage
+from pidispatch.gateway.wire.apis import BY_NAME
 from pidispatch.ports import CallEnd
 
 MOST_DOCUMENT = 10 * 1024 * 1024
@@ -20,8 +19,6 @@ LONGEST_TOKEN = 128
 # A provider, or a proxy before it, says that the time was up: the model may have worked all the while. 520 and 524 are
 # https://developers.cloudflare.com/support/troubleshooting/http-status-codes/cloudflare-5xx-errors/
 TIMED_OUT = frozenset({504, 520, 524})
-
-_READERS = {OPENAI: read_openai, ANTHROPIC: read_anthropic, RESPONSES: read_responses}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +53,7 @@ class Meter:
         most_document: int = MOST_DOCUMENT,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._read = _READERS[api]
+        self._read = BY_NAME[api].read
         self.most, self._most_document = most, most_document
         self._tally = Tally(most.choices)
         self._status = 0

@@ -15,13 +15,13 @@ from pidispatch.domain.providers import (
     is_loopback,
     key_names,
 )
-from pidispatch.domain.wireapis import ANTHROPIC, OPENAI, RESPONSES, WIRE_APIS
+from pidispatch.domain.wireapis import OPENAI
 from pidispatch.errors import ConfigurationRefused
 from pidispatch.gateway.upstream import USUAL, Patience
+from pidispatch.gateway.wire.api import WireApi
+from pidispatch.gateway.wire.apis import BY_NAME
 from pidispatch.ports import ProviderFacts
 
-WIRE_PATHS = {"/v1/chat/completions": OPENAI, "/v1/responses": RESPONSES, "/v1/messages": ANTHROPIC}
-_SUFFIXES = {OPENAI: "/chat/completions", RESPONSES: "/responses", ANTHROPIC: "/v1/messages"}
 FROM_PI = "pi's auth.json"
 
 
@@ -50,17 +50,17 @@ class Provider:
     rate: int | None = None
 
     @property
+    def api(self) -> WireApi:
+        return BY_NAME[self.facts.api]
+
+    @property
     def tells_input(self) -> bool:
         """Its answers begin with the exact count of their input; other servers of that API begin with a guess."""
-        return self.facts.name == "anthropic" and self.facts.api == ANTHROPIC
+        return self.facts.name in self.api.tells_input
 
     def credentials(self) -> tuple[tuple[str, str], ...]:
         """The header that carries the key; none for a provider that needs no key."""
-        if self.key is None:
-            return ()
-        if self.facts.api == ANTHROPIC:
-            return (("x-api-key", self.key),)
-        return (("authorization", f"Bearer {self.key}"),)
+        return () if self.key is None else (self.api.key(self.key),)
 
 
 class Providers:
@@ -190,7 +190,7 @@ def _provider(name: str, entry: ProviderEntry, purse: _Purse, patience: Patience
         lacks=credential.lacks,
         key_source=credential.source,
     )
-    url = (entry.base_url or known.base) + _SUFFIXES[wire]
+    url = (entry.base_url or known.base) + BY_NAME[wire].suffix
     return Provider(
         facts,
         url,
@@ -213,7 +213,7 @@ def _faults(
         if not is_base_url(url)
     ]
     problems += [
-        f"provider {name}: unknown wire API {api}" for name, api in apis.items() if api not in WIRE_APIS
+        f"provider {name}: unknown wire API {api}" for name, api in apis.items() if api not in BY_NAME
     ]
     for name, entry in entries.items():
         twice = [

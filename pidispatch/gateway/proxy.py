@@ -11,7 +11,6 @@ import structlog
 from pidispatch.domain.masking import Keys, Mask
 from pidispatch.domain.rates import CostClass, Price
 from pidispatch.domain.redaction import Redactor
-from pidispatch.domain.wireapis import OPENAI
 from pidispatch.errors import DatabaseUnavailable
 from pidispatch.gateway.bounding import LARGEST_WINDOW, OVERHEAD, Bound, Bounds
 from pidispatch.gateway.costing import dearest_of, most_of
@@ -33,6 +32,7 @@ from pidispatch.gateway.refusal import OURS, look
 from pidispatch.gateway.settling import Settler, hold
 from pidispatch.gateway.turn import Turn
 from pidispatch.gateway.upstream import Answer, Line, Upstream, UpstreamFailed
+from pidispatch.gateway.wire.api import ErrorText
 from pidispatch.ports import CallEnd, CallLedger, CallOpened, CallRefused, Cost, Ticket
 
 HOLD_SECONDS = 60.0
@@ -133,7 +133,7 @@ class Proxy:
     ) -> None:
         """Serve one request whose path fits the provider's API."""
         run_id = ticket.run_id
-        passed = beside(head, provider.facts.api, self._reach.tools)
+        passed = beside(head, provider.api, self._reach.tools)
         known = self._bounds.known(run_id)
         asked = Question(run_id, provider.facts, provider.models, known, passed.meaning)
         try:
@@ -184,7 +184,9 @@ class Proxy:
         """The run's caps have nothing against the call, but it leads where the run may not go: it is kept as unsent."""
         self._settle(call, call_id, CallEnd(barred.status, "error"))
         log.info("gateway.call_barred", run=call.ticket.public_id, call=call_id, status=barred.status)
-        call.wire.answer(barred.status, barred.body(call.provider.facts.api))
+        call.wire.answer(
+            barred.status, call.provider.api.error(ErrorText(barred.kind, f"pidispatch: {barred.problem}"))
+        )
 
     def _run(self, call: Call, call_id: int) -> None:
         end: CallEnd | None = None
@@ -325,7 +327,7 @@ def _asked(call: Call) -> Fields:
 def _body(call: Call) -> bytes:
     """As it came, but for what is put in: the wish for usage, and the output's limit where there is a cap."""
     edits = call.bound.edits(call.body, call.envelope, call.limit)
-    if call.envelope.stream and call.provider.takes_options and call.provider.facts.api == OPENAI:
+    if call.envelope.stream and call.provider.takes_options and call.provider.api.asks_for_usage:
         edits += usage_edits(call.body, call.envelope)
     return edited(call.body, edits) if edits else call.body
 

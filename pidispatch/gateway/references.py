@@ -11,7 +11,6 @@ from typing import Any
 
 from pidispatch.domain.egress import Allowlist, Reason, read_entries
 from pidispatch.domain.hostname import Target, read_target
-from pidispatch.domain.wireapis import ANTHROPIC
 from pidispatch.gateway.egresswords import in_words
 from pidispatch.gateway.evidence import Evidence
 from pidispatch.gateway.loose import as_dict
@@ -102,13 +101,6 @@ class Barred:
     status: int
     kind: str
     problem: str
-
-    def body(self, api: str) -> dict[str, Any]:
-        """An error in the shape of this API."""
-        message = f"pidispatch: {self.problem}"
-        if api == ANTHROPIC:
-            return {"type": "error", "error": {"type": self.kind, "message": message}}
-        return {"error": {"message": message, "type": self.kind, "param": None, "code": None}}
 
 
 class Reach:

@@ -1,26 +1,8 @@
-"""Read what a model call used from the JSON of chat completions and of messages."""
+"""Read what a model call used from the reports in its answer."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pidispatch.gateway.loose import as_count, as_dict, as_dicts, first_count
-
-_OPENAI_STOPS = {
-    "stop": "stop",
-    "end": "stop",
-    "eos": "stop",
-    "length": "length",
-    "tool_calls": "tool_use",
-    "function_call": "tool_use",
-}
-_ANTHROPIC_STOPS = {
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "pause_turn": "stop",
-    "tool_use": "tool_use",
-    "max_tokens": "length",
-    "model_context_window_exceeded": "length",
-}
 # Names of members whose texts are no words of the model.
 _LABELS = frozenset({"type", "role", "id"})
 # Two reports of one prompt may differ by the marks around its messages.
@@ -114,42 +96,6 @@ class Tally:
         return self.stop is not None and (self.is_document or len(self._finished) >= self.choices)
 
 
-def read_openai(tally: Tally, message: dict[str, Any]) -> None:
-    """One chunk of a chat completion, or a whole one (platform.openai.com/docs/api-reference/chat)."""
-    tally.failed = tally.failed or bool(message.get("error"))
-    choices = as_dicts(message.get("choices"))
-    for number, choice in enumerate(choices):
-        tally.write(
-            text_size(choice.get("delta")) + text_size(choice.get("message")) + text_size(choice.get("text"))
-        )
-        reason = choice.get("finish_reason")
-        if isinstance(reason, str):
-            place = as_count(choice.get("index"))
-            tally.finish(_OPENAI_STOPS.get(reason, "error"), number if place is None else place)
-    reports = [message.get("usage"), as_dict(message.get("x_groq")).get("usage")]
-    if tally.choices == 1:  # Moonshot's; of several answers nobody knows whether each says its own part
-        reports += [choice.get("usage") for choice in choices]
-    for report in map(as_dict, reports):
-        if as_count(report.get("prompt_tokens")) is not None:
-            tally.tell(_openai_usage(report))
-
-
-def _openai_usage(usage: dict[str, Any]) -> Usage:
-    asked = as_dict(usage.get("prompt_tokens_details"))
-    made = as_dict(usage.get("completion_tokens_details"))
-    read = first_count(
-        asked.get("cached_tokens"), usage.get("prompt_cache_hit_tokens"), usage.get("cached_tokens")
-    )
-    return split_usage(
-        prompt=first_count(usage.get("prompt_tokens")),
-        read=read,
-        written=first_count(asked.get("cache_write_tokens")),
-        out=as_count(usage.get("completion_tokens")),
-        total=as_count(usage.get("total_tokens")),
-        reasoning=first_count(made.get("reasoning_tokens"), usage.get("reasoning_tokens")),
-    )
-
-
 def split_usage(
     *, prompt: int, read: int, written: int, out: int | None, total: int | None, reasoning: int
 ) -> Usage:
@@ -164,51 +110,6 @@ def split_usage(
         cache_read=read,
         cache_write=written,
         reasoning=reasoning,
-    )
-
-
-def read_anthropic(tally: Tally, message: dict[str, Any]) -> None:
-    """One event of a message stream, or a whole message (docs.anthropic.com/en/api/messages-streaming)."""
-    kind = message.get("type")
-    if kind == "error":
-        tally.failed = True
-    elif kind in ("content_block_start", "content_block_delta"):
-        tally.write(text_size(message.get("delta")) + text_size(message.get("content_block")))
-    elif kind == "message_delta":
-        _anthropic_stop(tally, as_dict(message.get("delta")).get("stop_reason"))
-    elif kind == "message":
-        tally.write(text_size(message.get("content")))
-        _anthropic_stop(tally, message.get("stop_reason"))
-    # With the beginning, with the end, or behind it: wherever a server tells it.
-    for holder in (as_dict(message.get("message")), message):
-        if usage := as_dict(holder.get("usage")):
-            _anthropic_usage(tally, usage)
-
-
-def _anthropic_stop(tally: Tally, reason: Any) -> None:
-    if isinstance(reason, str):
-        tally.finish(_ANTHROPIC_STOPS.get(reason, "error"))
-
-
-def _anthropic_usage(tally: Tally, usage: dict[str, Any]) -> None:
-    """Counts are cumulative; what a later report leaves out is as it was."""
-    before = tally.usage or Usage(0, None)
-    split = as_dict(usage.get("cache_creation"))
-    long = first_count(split.get("ephemeral_1h_input_tokens"), before.cache_write_1h)
-    parts = first_count(split.get("ephemeral_5m_input_tokens")) + first_count(
-        split.get("ephemeral_1h_input_tokens")
-    )
-    written = first_count(usage.get("cache_creation_input_tokens"), before.cache_write)
-    details = as_dict(usage.get("output_tokens_details"))
-    tally.tell(
-        Usage(
-            fresh=first_count(usage.get("input_tokens"), before.fresh),
-            out=as_count(usage.get("output_tokens")),
-            cache_read=first_count(usage.get("cache_read_input_tokens"), before.cache_read),
-            cache_write=max(written, parts),
-            cache_write_1h=long,
-            reasoning=first_count(details.get("thinking_tokens"), details.get("reasoning_tokens")),
-        )
     )
 
 

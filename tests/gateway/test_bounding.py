@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from pidispatch.domain.rates import CacheWrites, Price, Rates, Rating
 from pidispatch.domain.wireapis import ANTHROPIC, OPENAI, RESPONSES, WIRE_APIS
 from pidispatch.gateway.bounding import LARGEST_WINDOW, OVERHEAD, SLACK, USUAL_OUTPUT, Bounds
-from pidispatch.gateway.dialects import DIALECTS
 from pidispatch.gateway.envelope import edited, read_envelope
 from pidispatch.gateway.prefixes import MOST_REQUESTS, MOST_RUNS
+from pidispatch.gateway.wire.apis import BY_NAME
 from pidispatch.ports import CallEnd, CallOpened, ProviderFacts, Worst
 from tests.gateway.counting import counted, request_of
 
@@ -169,7 +169,7 @@ def test_an_image_counts_as_one_however_many_bytes_it_has(api, part):
     bound = bound_of(api, request_of(api, [{"role": "user", "content": [part]}]))
 
     assert bound.problem is None
-    assert DIALECTS[api].image < bound.tokens_in < DIALECTS[api].image + OVERHEAD + 600
+    assert BY_NAME[api].image < bound.tokens_in < BY_NAME[api].image + OVERHEAD + 600
 
 
 TEXT = "A" * 200_000
@@ -368,7 +368,7 @@ def test_no_request_is_counted_higher_than_its_bound(requests, api, seed, ascii_
 def overruled(api):
     """Pairs of requests: in the first something later leaves out what the second, with the same beginning, has."""
     long = "z" * 30_000
-    name = DIALECTS[api].conversation
+    name = BY_NAME[api].conversation
     many, few = json.dumps([{"role": "user", "content": long}]), '[{"role":"user","content":"x"}]'
     return [
         (f'{{"model":"m","{name}":[{{"role":"user","content":"{long}","content":"x"}}]}}',
@@ -401,7 +401,7 @@ def test_a_conversation_that_is_cut_to_fit_says_nothing_of_the_next():
 @settings(max_examples=200)
 @given(st.text(alphabet='{}[]:,"\\ typeimagesourcdataxz1', max_size=60), st.sampled_from(WIRE_APIS))
 def test_no_text_that_looks_like_json_makes_it_raise(text, api):
-    name = DIALECTS[api].conversation
+    name = BY_NAME[api].conversation
     for inner in (
         f'"{name}":[{text}]',
         f'"tools":[{text}]',

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pidispatch.domain.wireapis import ANTHROPIC, OPENAI, RESPONSES, WIRE_APIS
-from pidispatch.gateway.dialects import DIALECTS
 from pidispatch.gateway.envelope import NotARequest, edited, limit_edits, read_envelope, usage_edits
+from pidispatch.gateway.wire.apis import BY_NAME
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -17,7 +17,7 @@ VALUES = st.recursive(
     max_leaves=10,
 )
 ELSEWHERE = ("background", "previous_response_id", "conversation", "prompt", "thread")
-WORDS = {"stream_options", *ELSEWHERE}.union(*(dialect.known for dialect in DIALECTS.values()))
+WORDS = {"stream_options", *ELSEWHERE}.union(*(api.known for api in BY_NAME.values()))
 OTHERS = st.dictionaries(st.text().filter(lambda name: name.casefold() not in WORDS), VALUES)
 
 

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from pidispatch.domain.wireapis import ANTHROPIC, WIRE_APIS
+from pidispatch.domain.wireapis import BASE_PATHS, WIRE_APIS
 from pidispatch.entrypoints.cli.output import err, out, plain
 
 TASK = "Change the greeting in hello.txt to `hello pidispatch`, and add a file of your own."
@@ -70,7 +70,7 @@ def _environment(home: Path, url: str, api: str) -> dict[str, str]:
         "PIDISPATCH_HOME": str(home),
         "PI_PROVIDER": "scripted",
         "PI_MODEL": "happy",
-        "PIDISPATCH_UPSTREAM_SCRIPTED": url + ("" if api == ANTHROPIC else "/v1"),
+        "PIDISPATCH_UPSTREAM_SCRIPTED": url + BASE_PATHS[api],
         "PIDISPATCH_PROVIDER_API_SCRIPTED": api,
         "PI_AUTH_FROM_PI": "0",
         "SCRIPTED_API_KEY": "a-key-that-stays-in-the-gateway",

@@ -7,9 +7,10 @@ import zlib
 import pytest
 
 from pidispatch.domain.wireapis import ANTHROPIC, OPENAI, RESPONSES
-from pidispatch.gateway.betas import HARMLESS
 from pidispatch.gateway.fields import beside
 from pidispatch.gateway.http1 import parse_head
+from pidispatch.gateway.wire.anthropic import HARMLESS
+from pidispatch.gateway.wire.apis import BY_NAME
 from tests.gateway.parts import KEY, raw_client
 
 PATH = "/v1/messages"
@@ -162,7 +163,9 @@ def test_what_pi_sends_is_passed_on():
         "anthropic-beta": "fine-grained-tool-streaming-2025-05-14,interleaved-thinking-2025-05-14,inline-tools-2026-09-15",
         "x-session-affinity": "0198-ab", "content-type": "application/json",
     }  # fmt: skip
-    passed = beside(head(*(f"{name}: {text}" for name, text in sent.items()), query="?beta=true"), ANTHROPIC)
+    passed = beside(
+        head(*(f"{name}: {text}" for name, text in sent.items()), query="?beta=true"), BY_NAME[ANTHROPIC]
+    )
 
     assert dict(passed.fields) == sent
     assert passed.query == "beta=true"
@@ -171,7 +174,9 @@ def test_what_pi_sends_is_passed_on():
 
 @pytest.mark.parametrize("api", [OPENAI, RESPONSES])
 def test_fields_of_one_api_do_not_pass_to_another(api):
-    passed = beside(head("anthropic-beta: x", "anthropic-version: 2023-06-01", query="?beta=true"), api)
+    passed = beside(
+        head("anthropic-beta: x", "anthropic-version: 2023-06-01", query="?beta=true"), BY_NAME[api]
+    )
 
     assert (passed.fields, passed.query) == ((("content-type", "application/json"),), "")
 
@@ -185,14 +190,17 @@ def test_fields_of_one_api_do_not_pass_to_another(api):
 def test_no_beta_passes_that_has_the_provider_run_keep_or_bill_more(beta):
     good = min(HARMLESS)
     passed = dict(
-        beside(head(f"anthropic-beta: {beta}, {good}", f"anthropic-beta: {beta}"), ANTHROPIC).fields
+        beside(head(f"anthropic-beta: {beta}, {good}", f"anthropic-beta: {beta}"), BY_NAME[ANTHROPIC]).fields
     )
 
     assert passed["anthropic-beta"] == good
-    assert "anthropic-beta" not in dict(beside(head(f"anthropic-beta: {beta}"), ANTHROPIC).fields)
+    assert "anthropic-beta" not in dict(beside(head(f"anthropic-beta: {beta}"), BY_NAME[ANTHROPIC]).fields)
 
 
 def test_the_beta_of_a_listed_tool_passes():
     fields = head("anthropic-beta: web-fetch-2025-09-10,code-execution-2025-08-25")
 
-    assert dict(beside(fields, ANTHROPIC, ["web_fetch"]).fields)["anthropic-beta"] == "web-fetch-2025-09-10"
+    assert (
+        dict(beside(fields, BY_NAME[ANTHROPIC], ["web_fetch"]).fields)["anthropic-beta"]
+        == "web-fetch-2025-09-10"
+    )

@@ -1,19 +1,24 @@
-"""Read the parts of a request by their shapes, and keep what does not fit one.
+"""Describe a wire API by one record, and read the parts of its requests by their shapes, keeping what does not fit one.
 
-Nothing is raised but for a text that is no JSON: whoever weighs a request must see all of it, since what stands behind
-the first problem may lead out of the box.
+Under a cap only what stands in a record may be asked for: a member that nobody here knows may cost anything. Nothing is
+raised but for a text that is no JSON: whoever weighs a request must see all of it, since what stands behind the first
+problem may lead out of the box.
 """
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from re import Pattern
 from typing import Any
 
+from pidispatch.domain.rates import CacheWrites
+from pidispatch.domain.wireapis import BASE_PATHS
 from pidispatch.gateway import shapes
-from pidispatch.gateway.dialects import DIALECTS, Dialect
 from pidispatch.gateway.loose import as_dict
 from pidispatch.gateway.references import MOST_SHOWN, References
 from pidispatch.gateway.scanning import NotARequest, Span, elements, key, members, value
 from pidispatch.gateway.shapes import Shape
+from pidispatch.gateway.usage import Tally
 
 MOST_PARTS = 2_000
 _MOST_WORD = 256
@@ -21,21 +26,89 @@ _MOST_ADDRESS = 8_192
 _MOST_BUILT = 8 * 1024 * 1024
 _NOTHING = frozenset({b"null", b"[]", b"{}", b'""', b"false"})
 _REFERRING = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
+TIERS = (None, "auto", "default", "standard", "standard_only", "flex", "on_demand")
+NOTHING: tuple[Any, ...] = (None, [], {})
+# What makes a provider work on after it has answered, or on what does not stand in the request: neither can be counted.
+ELSEWHERE = ("background", "previous_response_id", "conversation", "prompt", "thread")
+OF_ANY_API = "model stream stream_options temperature top_p metadata tools tool_choice service_tier"
+OF_OPENAI = (
+    "store user safety_identifier prompt_cache_key prompt_cache_retention parallel_tool_calls top_logprobs"
+)
 
 Weight = Callable[["Reader", Span], int]
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorText:
+    """An error as the box is told it; `reason` is the word of a cap, where one says so."""
+
+    kind: str
+    message: str
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class WireApi:
+    """One wire API, by the name that pi has for it. `path` is where it is asked, behind a door and at a provider.
+
+    Requests: `conversation` is the list that grows from call to call, and `weigh` bounds the tokens of one element of
+    it. `limits` are the members that bound the output; all of them are heard by the providers in `hears_all`, by others
+    only those behind the first. Of the other members, the bytes of `members` bound what they cost, and `only` are
+    bounded with these values alone. `checks` look into a member in their own way, and `entries` into the elements of a
+    list. `schemas`: what the provider writes out anew in more words. `tools`: types of tools that the asker runs.
+    `image`: tokens of an image at most. `cache_writes`: what is written to the cache without being asked for.
+
+    Beside the body `queries` and the header fields `fields` are passed on, and of those in `listed` what each leaves of
+    its value, given the tools that an operator lets providers run. `key` makes the field that carries a key.
+
+    Answers: `read` takes one event, or a whole answer, into a tally. `asks_for_usage`: a stream tells it when asked.
+    `tells_input`: the providers whose answers begin with the exact count of their input. `error` makes an error's body.
+    """
+
+    name: str
+    path: str
+    conversation: str
+    limits: tuple[str, ...]
+    members: frozenset[str]
+    only: Mapping[str, tuple[Any, ...]]
+    schemas: tuple[str, ...]
+    tools: frozenset[str | None]
+    image: int
+    weigh: Weight
+    key: Callable[[str], tuple[str, str]]
+    read: Callable[[Tally, dict[str, Any]], None]
+    error: Callable[[ErrorText], dict[str, Any]]
+    hears_all: frozenset[str] = frozenset()
+    checks: Mapping[str, Callable[["Reader", Span], None]] = field(default_factory=dict)
+    entries: Mapping[str, Weight] = field(default_factory=dict)
+    cache_writes: CacheWrites = CacheWrites.SHORT
+    queries: frozenset[str] = frozenset()
+    fields: Mapping[str, Pattern[str]] = field(default_factory=dict)
+    listed: Mapping[str, Callable[[str, Iterable[str]], str]] = field(default_factory=dict)
+    asks_for_usage: bool = False
+    tells_input: frozenset[str] = frozenset()
+
+    @cached_property
+    def known(self) -> frozenset[str]:
+        return self.members.union(self.only, ELSEWHERE)
+
+    @property
+    def suffix(self) -> str:
+        """What is put behind a provider's base URL, which may end in a part of the path."""
+        return self.path.removeprefix(BASE_PATHS[self.name])
+
+    def limit_names(self, provider: str) -> tuple[str, ...]:
+        """The members by which this provider surely bounds its output, the usual one first."""
+        return self.limits if len(self.limits) == 1 or provider in self.hears_all else self.limits[1:]
 
 
 @dataclass(frozen=True, slots=True)
 class Reader:
     """One request's body in its API; `found` grows with what is read."""
 
-    api: str
+    api: "WireApi"
     body: bytes
     found: References
-
-    @property
-    def dialect(self) -> Dialect:
-        return DIALECTS[self.api]
 
     def members(self, span: Span) -> dict[str, Span]:
         """The members of an object; one that is given twice could be read in two ways."""
@@ -106,7 +179,7 @@ class Reader:
         """What is to be added for an image by its address, which may hold its data."""
         start = b"" if span is None else self.body[span[0] : span[0] + 12].lower()
         if start.startswith(b'"data:image/'):
-            return self.dialect.image - self.text_size(span)
+            return self.api.image - self.text_size(span)
         if start.startswith(b'"data:'):
             self.found.unbound(f"{what} that is no image")
         else:
@@ -128,7 +201,7 @@ class Reader:
     def tool(self, span: Span) -> int:
         """One of them; it adds nothing here."""
         named = self.members(span)
-        if not self.is_known(self.kind(named), self.dialect.tools, span, "a tool"):
+        if not self.is_known(self.kind(named), self.api.tools, span, "a tool"):
             return 0
         self.check(named, shapes.TOOL, "a tool")
         inside = [
@@ -183,3 +256,15 @@ class Reader:
         else:
             self.found.refuse(f"{what} must have a type")
         return False
+
+
+def names(*words: str) -> frozenset[str]:
+    return frozenset(name for word in words for name in word.split())
+
+
+def bearer(key: str) -> tuple[str, str]:
+    return ("authorization", f"Bearer {key}")
+
+
+def openai_error(error: ErrorText) -> dict[str, Any]:
+    return {"error": {"message": error.message, "type": error.kind, "param": None, "code": error.reason}}
