@@ -15,12 +15,11 @@ from pidispatch.domain.files.providers import ProviderEntries
 from pidispatch.domain.redaction import Redactor
 from pidispatch.errors import ConfigurationRefused
 from pidispatch.files.watching import FileWatch
-from pidispatch.gateway.evidence import Evidence
+from pidispatch.gateway.egress.log import Evidence
+from pidispatch.gateway.egress.tunnel import Egress
+from pidispatch.gateway.http.rooms import Limits
 from pidispatch.gateway.process import Gateway
-from pidispatch.gateway.providers import Providers
-from pidispatch.gateway.rooms import Limits
-from pidispatch.gateway.tunnel import Egress
-from pidispatch.gateway.upstream import Patience
+from pidispatch.gateway.providers import Patience, Providers
 from pidispatch.store import schema
 from pidispatch.store.calls import PostgresCallLedger, PostgresTickets
 from pidispatch.store.database import Database

@@ -12,8 +12,8 @@ from pidispatch.domain.files.prices import PriceFile, parse_prices
 from pidispatch.domain.policy import Policy
 from pidispatch.domain.rates import Rates, Rating
 from pidispatch.files import LiveFile
-from pidispatch.gateway.genaiprices import GenaiPrices
-from pidispatch.gateway.prices import FilePrices, Prices
+from pidispatch.gateway.prices.genai import GenaiPrices
+from pidispatch.gateway.prices.table import FilePrices, Prices
 from pidispatch.gateway.process import utc_now
 from pidispatch.ports import KeptFiles
 

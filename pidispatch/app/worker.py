@@ -34,7 +34,7 @@ from pidispatch.files.outbox import read_outbox
 from pidispatch.files.session import read_session
 from pidispatch.files.skills import check_skills, read_skills
 from pidispatch.files.watching import FileWatch
-from pidispatch.gateway.listing import open_doors
+from pidispatch.gateway.client import open_doors
 from pidispatch.queue.admission import Admission
 from pidispatch.queue.bells import RedisBell, queue_of
 from pidispatch.queue.boot import AtBoot

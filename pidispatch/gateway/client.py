@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import os
 import socket
 from collections.abc import Iterator
 from datetime import datetime
@@ -179,3 +180,11 @@ def _reason(status: int, answer: dict[str, Any]) -> str:
     error = answer.get("error")
     message = error.get("message") if isinstance(error, dict) else None
     return f"{status} {message}" if message else str(status)
+
+
+def open_doors(run_dir: Path) -> list[int]:
+    """The run keys with a directory below `<run dir>/g`; anything else that lies there is not ours to judge."""
+    try:
+        return sorted(int(entry.name) for entry in os.scandir(run_dir / "g") if entry.name.isdecimal())
+    except FileNotFoundError:
+        return []

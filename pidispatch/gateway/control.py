@@ -2,17 +2,22 @@
 
 import os
 import re
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path
 from urllib.parse import parse_qs
 
+from pidispatch.domain.rates import Rating
 from pidispatch.domain.redaction import MOST_TEXT, Redactor
 from pidispatch.errors import DatabaseUnavailable
-from pidispatch.gateway.doors import Doors
-from pidispatch.gateway.http1 import Head, Wire, problem
-from pidispatch.gateway.knowledge import Knowledge
-from pidispatch.gateway.sockets import Listener
+from pidispatch.gateway.calls.pressure import Pressure
+from pidispatch.gateway.door.doors import Doors
+from pidispatch.gateway.http.http1 import Head, Wire, problem
+from pidispatch.gateway.http.listener import Listener
+from pidispatch.gateway.prices.table import Prices
+from pidispatch.gateway.providers import Providers
+from pidispatch.ports import ProviderFacts
 
 NAME = "gateway.sock"
 _RUN = re.compile(r"/runs/([1-9][0-9]{0,18})(/directory)?")
@@ -22,6 +27,27 @@ _PROVIDER = re.compile(r"/providers/([A-Za-z0-9._-]{1,64})")
 
 def _is_ours(uid: int) -> bool:
     return uid in {0, os.geteuid()}
+
+
+class Knowledge:
+    """Answers what `ports.Doors` asks of providers on this side of the control socket."""
+
+    def __init__(self, providers: Providers, prices: Prices, pressure: Pressure) -> None:
+        self._providers, self._prices, self._pressure = providers, prices, pressure
+
+    def busy(self) -> Mapping[str, datetime]:
+        return self._pressure.busy()
+
+    def facts(self, name: str, model: str | None, run: int | None = None) -> ProviderFacts | None:
+        facts = self._providers.facts(name, model)
+        if facts is None:
+            return None
+        price = None if model is None else self._prices.find(name, model)
+        return replace(
+            facts,
+            rating=Rating.UNKNOWN if price is None else price.rating,
+            busy_until=self._pressure.busy_until(name, model, run),
+        )
 
 
 class Control:

@@ -16,22 +16,21 @@ import structlog
 from pidispatch.domain.masking import Keys
 from pidispatch.domain.redaction import Redactor
 from pidispatch.errors import ConfigurationRefused, DatabaseUnavailable
-from pidispatch.gateway.bounding import Bounds
-from pidispatch.gateway.control import NAME, Control
-from pidispatch.gateway.departures import Departures
-from pidispatch.gateway.doors import DRAIN_SECONDS, Doors
-from pidispatch.gateway.keys import load_secret
-from pidispatch.gateway.knowledge import Knowledge
-from pidispatch.gateway.pressure import Pressure
-from pidispatch.gateway.prices import NO_PRICES, Prices
+from pidispatch.gateway.calls.bounding import Bounds
+from pidispatch.gateway.calls.departures import Departures
+from pidispatch.gateway.calls.pressure import Pressure
+from pidispatch.gateway.calls.proxy import HOLD_SECONDS, Proxy
+from pidispatch.gateway.calls.reach import Reach
+from pidispatch.gateway.calls.settling import Settler
+from pidispatch.gateway.control import NAME, Control, Knowledge
+from pidispatch.gateway.door.doors import DRAIN_SECONDS, Doors
+from pidispatch.gateway.door.keys import load_secret
+from pidispatch.gateway.door.stops import NO_STOPS, Stopper
+from pidispatch.gateway.egress.tunnel import Egress
+from pidispatch.gateway.http.listener import check_length, shared_directory
+from pidispatch.gateway.http.rooms import USUAL_LIMITS, Limits
+from pidispatch.gateway.prices.table import NO_PRICES, Prices
 from pidispatch.gateway.providers import Providers
-from pidispatch.gateway.proxy import HOLD_SECONDS, Proxy
-from pidispatch.gateway.references import Reach
-from pidispatch.gateway.rooms import USUAL_LIMITS, Limits
-from pidispatch.gateway.settling import Settler
-from pidispatch.gateway.sockets import check_length, shared_directory
-from pidispatch.gateway.stopping import NO_STOPS, Stopper
-from pidispatch.gateway.tunnel import Egress
 from pidispatch.ports import CallLedger, Clock, Stops, Tickets
 
 STOP_SECONDS = 30.0

@@ -17,12 +17,28 @@ from pidispatch.domain.providers import (
 )
 from pidispatch.domain.wireapis import OPENAI
 from pidispatch.errors import ConfigurationRefused
-from pidispatch.gateway.upstream import USUAL, Patience
 from pidispatch.gateway.wire.api import WireApi
 from pidispatch.gateway.wire.apis import BY_NAME
 from pidispatch.ports import ProviderFacts
 
+CONNECT_SECONDS = 30.0
+READ_SECONDS = 300.0
 FROM_PI = "pi's auth.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """Seconds that a provider may take to be reached, for the first byte of an answer's body, for each next one.
+
+    None: for ever. A run's deadline ends its calls at any rate.
+    """
+
+    connect: float = CONNECT_SECONDS
+    first: float | None = READ_SECONDS
+    next: float | None = READ_SECONDS
+
+
+USUAL = Patience()
 
 
 class Secret(Protocol):

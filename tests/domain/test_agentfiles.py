@@ -3,7 +3,7 @@ import json
 import pytest
 
 from pidispatch.domain.agentfiles import agent_files
-from pidispatch.gateway import pressure, proxy
+from pidispatch.gateway.calls import pressure, proxy
 
 
 def models(provider, model, api, *, known, **figures):

@@ -19,10 +19,10 @@ import pytest
 from pidispatch.domain.egress import Allowlist
 from pidispatch.domain.files.egressfile import parse_allowlist
 from pidispatch.domain.sandbox import GATE_DIR, JOB_DIR, MIB, WORKSPACE_DIR, Mount
-from pidispatch.gateway.evidence import Evidence
+from pidispatch.gateway.egress.log import Evidence
+from pidispatch.gateway.egress.tunnel import Egress
 from pidispatch.gateway.process import Gateway
 from pidispatch.gateway.providers import Providers
-from pidispatch.gateway.tunnel import Egress
 from pidispatch.ports import EgressUse, Ticket
 from pidispatch.runtime.docker import DockerBoxes
 from pidispatch.runtime.engine import Engine

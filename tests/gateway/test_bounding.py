@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from pidispatch.domain.rates import CacheWrites, Price, Rates, Rating
 from pidispatch.domain.wireapis import ANTHROPIC, OPENAI, RESPONSES, WIRE_APIS
-from pidispatch.gateway.bounding import LARGEST_WINDOW, OVERHEAD, SLACK, USUAL_OUTPUT, Bounds
-from pidispatch.gateway.envelope import edited, read_envelope
-from pidispatch.gateway.prefixes import MOST_REQUESTS, MOST_RUNS
+from pidispatch.gateway.calls.bounding import LARGEST_WINDOW, OVERHEAD, SLACK, USUAL_OUTPUT, Bounds
+from pidispatch.gateway.calls.envelope import edited, read_envelope
+from pidispatch.gateway.calls.prefixes import MOST_REQUESTS, MOST_RUNS
 from pidispatch.gateway.wire.apis import BY_NAME
 from pidispatch.ports import CallEnd, CallOpened, ProviderFacts, Worst
 from tests.gateway.counting import counted, request_of

@@ -10,7 +10,7 @@ import pytest
 from pidispatch.domain.rates import Price, Rates, Rating, Tokens
 from pidispatch.domain.wireapis import WIRE_APIS
 from pidispatch.domain.words import Use, words_of
-from pidispatch.gateway.denial import denial
+from pidispatch.gateway.calls.reach import denial
 from pidispatch.ports import NOTHING_KNOWN
 from tests.gateway.fakes import FakeCaps
 from tests.gateway.greedy import GreedyProvider

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pidispatch.gateway.decoding import PIECE, decoded
-from pidispatch.gateway.upstream import Answer, UpstreamFailed
+from pidispatch.gateway.calls.decoding import PIECE, decoded
+from pidispatch.gateway.calls.upstream import Answer, UpstreamFailed
 
 
 def packed_answer(data, coding, *, size=100, status=200):

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from pidispatch.gateway.rooms import Limits
+from pidispatch.gateway.http.rooms import Limits
 from pidispatch.ports import Ticket
 from tests.gateway.parts import CONTAINER, UnixClient, raw_client
 

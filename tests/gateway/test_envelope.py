@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pidispatch.domain.wireapis import ANTHROPIC, OPENAI, RESPONSES, WIRE_APIS
-from pidispatch.gateway.envelope import NotARequest, edited, limit_edits, read_envelope, usage_edits
+from pidispatch.gateway.calls.envelope import NotARequest, edited, limit_edits, read_envelope, usage_edits
 from pidispatch.gateway.wire.apis import BY_NAME
 
 VALUES = st.recursive(

@@ -12,8 +12,7 @@ from genai_prices.data import providers
 from genai_prices.types import ModelPrice, Tier, TieredPrices
 
 from pidispatch.domain.rates import Rates, Rating, Tokens
-from pidispatch.gateway.genaiprices import BOOKS, GenaiPrices
-from pidispatch.gateway.genairates import tiers_of
+from pidispatch.gateway.prices.genai import BOOKS, GenaiPrices, tiers_of
 from pidispatch.gateway.providers import KNOWN
 
 NOON = datetime(2026, 11, 30, 12, tzinfo=UTC)

@@ -6,7 +6,7 @@ import socket
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pidispatch.gateway.http1 import Refused, Wire, parse_head
+from pidispatch.gateway.http.http1 import Refused, Wire, parse_head
 
 TARGETS = st.binary(max_size=30) | st.sampled_from(
     [b"/go", b"http://x/go", b"x:443", b"[::1]:80", b"http:///go", b"*"]

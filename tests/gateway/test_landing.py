@@ -8,7 +8,7 @@ import pytest
 
 from pidispatch.entrypoints.scripted import ScriptedProvider
 from pidispatch.errors import DatabaseUnavailable
-from pidispatch.gateway.landing import BudgetWatch, asked, document, landing_of
+from pidispatch.gateway.door.landing import BudgetWatch, asked, document, landing_of
 from pidispatch.ports import Budget
 from tests.gateway.parts import UnixClient, chat
 from tests.support.patience import slowness

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from pidispatch.domain.rates import Doubt
 from pidispatch.domain.wireapis import ANTHROPIC, OPENAI, RESPONSES
 from pidispatch.entrypoints.scripted import SCENARIOS, usage_of, wire, wire_responses
-from pidispatch.gateway.metering import Meter, Most
-from pidispatch.gateway.sse import EventData
+from pidispatch.gateway.calls.metering import Meter, Most
+from pidispatch.gateway.calls.sse import EventData
 from pidispatch.ports import CallEnd
 
 MESSAGE = SCENARIOS["happy"].steps[0]

@@ -14,8 +14,8 @@ from pidispatch.domain.lanes import Leave
 from pidispatch.domain.pressure import Busy, Heard
 from pidispatch.entrypoints.scripted import ScriptedProvider
 from pidispatch.entrypoints.scripted.scenarios import Failure
-from pidispatch.gateway.pressure import Asker, Pressure, Waiter
-from pidispatch.gateway.refusal import OURS
+from pidispatch.gateway.calls.pressure import Asker, Pressure, Waiter
+from pidispatch.gateway.calls.refusal import OURS
 from tests.gateway.parts import UnixClient, chat, raw_client
 
 PATH = "/v1/chat/completions"

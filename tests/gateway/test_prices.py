@@ -4,7 +4,7 @@ import json
 
 from pidispatch.domain.files.prices import parse_prices
 from pidispatch.domain.rates import Price, Rates, Rating
-from pidispatch.gateway.prices import FilePrices
+from pidispatch.gateway.prices.table import FilePrices
 
 BOOK = Price(Rating.PRICED, ((0, Rates(5, 5, 5, 5, 5)),), "genai-prices 1")
 

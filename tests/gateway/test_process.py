@@ -124,7 +124,7 @@ def test_closing_and_removing_can_be_repeated(make_house):
 
 
 def test_closing_says_so_when_a_call_cannot_be_settled(make_house, monkeypatch):
-    monkeypatch.setattr("pidispatch.gateway.doors.SETTLE_SECONDS", 0.05)
+    monkeypatch.setattr("pidispatch.gateway.door.doors.SETTLE_SECONDS", 0.05)
     house = make_house({"scripted": "http://127.0.0.1:1"})
     client = house.client()
     opens = house.ledger.open_call
@@ -172,7 +172,7 @@ def test_the_control_socket_is_for_its_owner_alone(make_house):
 
 
 def test_a_peer_of_another_uid_is_hung_up_on(make_house, monkeypatch):
-    monkeypatch.setattr("pidispatch.gateway.sockets.peer_uid", lambda _sock: os.geteuid() + 4321)
+    monkeypatch.setattr("pidispatch.gateway.http.listener.peer_uid", lambda _sock: os.geteuid() + 4321)
     house = make_house()
 
     with pytest.raises(GatewayUnavailable):

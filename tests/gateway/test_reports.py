@@ -5,7 +5,7 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pidispatch.gateway.reports import read_report
+from pidispatch.gateway.door.reports import read_report
 
 
 @given(st.binary())

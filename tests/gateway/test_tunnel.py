@@ -13,10 +13,10 @@ from pidispatch.domain.egress import Allowlist, Reason
 from pidispatch.domain.files.egressfile import parse_allowlist
 from pidispatch.domain.hostname import Target
 from pidispatch.errors import DatabaseUnavailable
-from pidispatch.gateway.evidence import Evidence
-from pidispatch.gateway.http1 import Refused, parse_head
-from pidispatch.gateway.rooms import USUAL_LIMITS, Limits
-from pidispatch.gateway.tunnel import Egress
+from pidispatch.gateway.egress.log import Evidence
+from pidispatch.gateway.egress.tunnel import Egress
+from pidispatch.gateway.http.http1 import Refused, parse_head
+from pidispatch.gateway.http.rooms import USUAL_LIMITS, Limits
 from pidispatch.ports import EgressUse, Ticket
 from tests.gateway.parts import CONTAINER, raw_client, read_until
 from tests.support.outside import ANOTHER, PUBLIC, Internet, Server, echo

@@ -8,7 +8,8 @@ import threading
 import pytest
 
 from pidispatch.entrypoints.scripted import ScriptedProvider
-from pidispatch.gateway.upstream import Line, Patience, Upstream, UpstreamFailed
+from pidispatch.gateway.calls.upstream import Line, Upstream, UpstreamFailed
+from pidispatch.gateway.providers import Patience
 from tests.gateway.parts import ManualUpstream, chat
 
 BODY = str(chat()).replace("'", '"').replace("True", "true").encode()

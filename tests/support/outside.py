@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from ipaddress import ip_address
 
 from pidispatch.domain.publicaddress import Address
-from pidispatch.gateway.outside import Outside
+from pidispatch.gateway.egress.dial import Outside
 
 PUBLIC = "93.184.215.14"
 ANOTHER = "2606:2800:21f:cb07:6820:80da:af6b:8b2c"

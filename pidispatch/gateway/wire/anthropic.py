@@ -6,14 +6,13 @@ from typing import Any
 
 from pidispatch.domain import wireapis
 from pidispatch.domain.rates import CacheWrites
-from pidispatch.gateway.loose import as_count, as_dict, first_count
-from pidispatch.gateway.members import check_setting
-from pidispatch.gateway.references import MOST_SHOWN, looks_like_address
-from pidispatch.gateway.scanning import NotARequest, Span, value
-from pidispatch.gateway.shapes import CACHE_CONTROL, shape, shapes
-from pidispatch.gateway.usage import Tally, Usage, text_size
 from pidispatch.gateway.wire.api import NOTHING, OF_ANY_API, TIERS, ErrorText, Reader, WireApi, names
+from pidispatch.gateway.wire.members import check_setting
 from pidispatch.gateway.wire.parts import size
+from pidispatch.gateway.wire.references import MOST_SHOWN, looks_like_address
+from pidispatch.gateway.wire.scanning import NotARequest, Span, as_count, as_dict, first_count, value
+from pidispatch.gateway.wire.shapes import CACHE_CONTROL, shape, shapes
+from pidispatch.gateway.wire.usage import Tally, Usage, text_size
 
 _MOST_SOURCE = 8_192
 _IN_RESULTS = frozenset({"text", "thinking", "redacted_thinking", "image", "document", "search_result"})

@@ -13,12 +13,11 @@ from typing import Any
 
 from pidispatch.domain.rates import CacheWrites
 from pidispatch.domain.wireapis import BASE_PATHS
-from pidispatch.gateway import shapes
-from pidispatch.gateway.loose import as_dict
-from pidispatch.gateway.references import MOST_SHOWN, References
-from pidispatch.gateway.scanning import NotARequest, Span, elements, key, members, value
-from pidispatch.gateway.shapes import Shape
-from pidispatch.gateway.usage import Tally
+from pidispatch.gateway.wire import shapes
+from pidispatch.gateway.wire.references import MOST_SHOWN, References
+from pidispatch.gateway.wire.scanning import NotARequest, Span, as_dict, elements, key, members, value
+from pidispatch.gateway.wire.shapes import Shape
+from pidispatch.gateway.wire.usage import Tally
 
 MOST_PARTS = 2_000
 _MOST_WORD = 256

@@ -3,10 +3,6 @@
 from typing import Any
 
 from pidispatch.domain import wireapis
-from pidispatch.gateway.loose import as_count, as_dict, as_dicts, first_count
-from pidispatch.gateway.scanning import Span
-from pidispatch.gateway.shapes import CACHE_CONTROL, TOOL_INSIDE, shape, shapes
-from pidispatch.gateway.usage import Tally, Usage, split_usage, text_size
 from pidispatch.gateway.wire.api import (
     NOTHING,
     OF_ANY_API,
@@ -19,6 +15,9 @@ from pidispatch.gateway.wire.api import (
     openai_error,
 )
 from pidispatch.gateway.wire.parts import check_annotations, check_data, check_file, size
+from pidispatch.gateway.wire.scanning import Span, as_count, as_dict, as_dicts, first_count
+from pidispatch.gateway.wire.shapes import CACHE_CONTROL, TOOL_INSIDE, shape, shapes
+from pidispatch.gateway.wire.usage import Tally, Usage, split_usage, text_size
 
 _CALL_TYPES = frozenset({None, "function", "custom"})
 _DETAIL_TYPES = frozenset({"reasoning.summary", "reasoning.encrypted", "reasoning.text"})

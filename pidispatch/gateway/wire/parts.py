@@ -3,8 +3,8 @@
 import re
 from collections.abc import Mapping
 
-from pidispatch.gateway.scanning import Span
 from pidispatch.gateway.wire.api import Reader
+from pidispatch.gateway.wire.scanning import Span
 
 # Base64 has neither a colon nor a backslash.
 _SCHEME = re.compile(rb"[^:\\]{0,32}[:\\]")

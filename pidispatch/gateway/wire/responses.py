@@ -4,12 +4,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from pidispatch.domain import wireapis
-from pidispatch.gateway.loose import as_count, as_dict, as_dicts, first_count
-from pidispatch.gateway.members import check_setting
-from pidispatch.gateway.references import MOST_SHOWN
-from pidispatch.gateway.scanning import Span
-from pidispatch.gateway.shapes import CACHE_CONTROL, shape, shapes
-from pidispatch.gateway.usage import Tally, split_usage, text_size
 from pidispatch.gateway.wire.api import (
     NOTHING,
     OF_ANY_API,
@@ -21,7 +15,12 @@ from pidispatch.gateway.wire.api import (
     names,
     openai_error,
 )
+from pidispatch.gateway.wire.members import check_setting
 from pidispatch.gateway.wire.parts import check_annotations, check_file, size
+from pidispatch.gateway.wire.references import MOST_SHOWN
+from pidispatch.gateway.wire.scanning import Span, as_count, as_dict, as_dicts, first_count
+from pidispatch.gateway.wire.shapes import CACHE_CONTROL, shape, shapes
+from pidispatch.gateway.wire.usage import Tally, split_usage, text_size
 
 # What an item must hold of its own: else it stands for one that the provider keeps.
 _HOLDS = {

@@ -7,8 +7,8 @@ import zlib
 import pytest
 
 from pidispatch.domain.wireapis import ANTHROPIC, OPENAI, RESPONSES
-from pidispatch.gateway.fields import beside
-from pidispatch.gateway.http1 import parse_head
+from pidispatch.gateway.calls.fields import beside
+from pidispatch.gateway.http.http1 import parse_head
 from pidispatch.gateway.wire.anthropic import HARMLESS
 from pidispatch.gateway.wire.apis import BY_NAME
 from tests.gateway.parts import KEY, raw_client

@@ -7,9 +7,9 @@ import pytest
 from pidispatch.domain.wireapis import ANTHROPIC, OPENAI, RESPONSES
 from pidispatch.entrypoints.scripted import SCENARIOS, usage_of
 from pidispatch.entrypoints.scripted.wire_responses import responses_stream
-from pidispatch.gateway.bounding import Bounds
-from pidispatch.gateway.envelope import read_envelope
-from pidispatch.gateway.references import Reach
+from pidispatch.gateway.calls.bounding import Bounds
+from pidispatch.gateway.calls.envelope import read_envelope
+from pidispatch.gateway.calls.reach import Reach
 from pidispatch.ports import ProviderFacts, Ticket
 from tests.runner import scripted
 from tests.runner.conftest import gateway

@@ -6,10 +6,10 @@ import pytest
 
 from pidispatch.domain.egress import Allowlist, read_entries
 from pidispatch.domain.wireapis import ANTHROPIC, OPENAI, RESPONSES
-from pidispatch.gateway.bounding import Bounds
-from pidispatch.gateway.envelope import NotARequest, read_envelope
-from pidispatch.gateway.evidence import Evidence
-from pidispatch.gateway.references import Reach
+from pidispatch.gateway.calls.bounding import Bounds
+from pidispatch.gateway.calls.envelope import NotARequest, read_envelope
+from pidispatch.gateway.calls.reach import Reach
+from pidispatch.gateway.egress.log import Evidence
 from pidispatch.ports import CallEnd, ProviderFacts, Ticket
 from tests.gateway.fakes import FakeCaps
 from tests.gateway.parts import UnixClient
@@ -137,7 +137,9 @@ def test_wherever_it_stands_it_is_refused_and_not_bounded(api, members):
     assert bound.trace is None
     barred = reach().judge(TICKET, bound.found)
     assert barred is not None
-    assert not AGAIN.search(barred.problem)
+    message = barred.body(api)["error"]["message"]
+    assert message.startswith("pidispatch: ")
+    assert not AGAIN.search(message)
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,11 @@ import pytest
 
 from pidispatch.domain.egress import Allowlist, read_entries
 from pidispatch.domain.hostname import read_target
-from pidispatch.gateway.http1 import Refused, parse_head
-from pidispatch.gateway.outside import Outside, Unreached
-from pidispatch.gateway.plainhttp import read_asked
-from pidispatch.gateway.references import Reach, References, read_address
+from pidispatch.gateway.calls.reach import Reach, read_address
+from pidispatch.gateway.egress.dial import Outside, Unreached
+from pidispatch.gateway.egress.plainhttp import read_asked
+from pidispatch.gateway.http.http1 import Refused, parse_head
+from pidispatch.gateway.wire.references import References
 from pidispatch.ports import Ticket
 
 # Hosts in the spellings of the two families, and targets that are odd as a whole.

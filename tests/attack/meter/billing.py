@@ -10,7 +10,7 @@ from typing import Any
 
 from pidispatch.domain.rates import Price, Tokens
 from pidispatch.domain.wireapis import ANTHROPIC, OPENAI, RESPONSES
-from pidispatch.gateway.upstream import Answer, UpstreamFailed
+from pidispatch.gateway.calls.upstream import Answer, UpstreamFailed
 from tests.gateway.counting import counted
 
 UNLIMITED = 1_000_000

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from pidispatch.domain.masking import Keys
 from pidispatch.domain.rates import Price, Rates, Rating
 from pidispatch.domain.redaction import Redactor
-from pidispatch.gateway.departures import Departures
-from pidispatch.gateway.http1 import Head, Wire
-from pidispatch.gateway.pressure import Pressure
+from pidispatch.gateway.calls.departures import Departures
+from pidispatch.gateway.calls.pressure import Pressure
+from pidispatch.gateway.calls.proxy import Lines, Proxy
+from pidispatch.gateway.calls.settling import Settler
+from pidispatch.gateway.http.http1 import Head, Wire
 from pidispatch.gateway.providers import Providers
-from pidispatch.gateway.proxy import Lines, Proxy
-from pidispatch.gateway.settling import Settler
 from pidispatch.ports import Ticket
 from tests.attack.meter.billing import Behaviour, BillingProvider
 from tests.gateway.fakes import FakeCaps, FakeLedger, FakeTickets, Switch

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from pidispatch.gateway.http1 import MOST_BODY, MOST_CHUNKS, Refused, Wire
-from pidispatch.gateway.judges import SMALL, Judges, is_easy
-from pidispatch.gateway.judging import Question, judge
-from pidispatch.gateway.rooms import LEAST_BODIES, RUN_BODIES, Limits
-from pidispatch.gateway.scanning import NotARequest
+from pidispatch.gateway.calls.judges import SMALL, Judges, is_easy
+from pidispatch.gateway.calls.judging import Question, judge
+from pidispatch.gateway.http.http1 import MOST_BODY, MOST_CHUNKS, Refused, Wire
+from pidispatch.gateway.http.rooms import LEAST_BODIES, RUN_BODIES, Limits
+from pidispatch.gateway.wire.scanning import NotARequest
 from pidispatch.ports import ProviderFacts
 from tests.gateway.parts import UnixClient, chat, raw_client, read_until
 from tests.support.scale import scaled
@@ -222,7 +222,7 @@ def test_half_sent_bodies_of_one_run_take_no_room_of_another(make_house, scripte
 
 
 def test_when_all_runs_together_hold_everything_a_new_one_still_has_its_share():
-    from pidispatch.gateway.rooms import ALL_BODIES, Rooms
+    from pidispatch.gateway.http.rooms import ALL_BODIES, Rooms
 
     rooms = Rooms(Limits(run_connections=10, all_connections=30, run_tunnels=5, all_tunnels=6))
     for run in range(100, 120):

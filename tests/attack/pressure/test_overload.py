@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from pidispatch.gateway.pressure import Pressure
+from pidispatch.gateway.calls.pressure import Pressure
 from tests.attack.pressure.replies import said, stream, whole
 from tests.gateway.parts import chat
 from tests.support.scale import NIGHTLY

@@ -1,0 +1,1 @@
+"""Model calls: read, bounded, paid for, passed on and measured."""
