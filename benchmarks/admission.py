@@ -27,7 +27,7 @@ sys.path.insert(0, str(ROOT))  # measure the checkout this file lies in, install
 from sides import history  # noqa: E402
 from sides.admitting import Order, serve  # noqa: E402
 
-from pidispatch.domain.limits import EVERYTHING, run_caps  # noqa: E402
+from pidispatch.domain.limits.windows import EVERYTHING, run_caps  # noqa: E402
 from pidispatch.services.account import server_account  # noqa: E402
 from pidispatch.services.postgres import EmbeddedPostgres  # noqa: E402
 from pidispatch.store import schema  # noqa: E402

@@ -28,11 +28,11 @@ from admission import new_database, server  # noqa: E402
 from sides.events import bare_loop, events, file_of  # noqa: E402
 from sqlalchemy import text  # noqa: E402
 
-from pidispatch.domain.ask import Ask  # noqa: E402
-from pidispatch.domain.hostidentity import Identity  # noqa: E402
-from pidispatch.domain.matching import match as match_event  # noqa: E402
-from pidispatch.domain.standing import Zone, Zones, standing_of  # noqa: E402
-from pidispatch.domain.triggers import Cron, Kind, Trigger, Triggers, Work  # noqa: E402
+from pidispatch.domain.health.hostidentity import Identity  # noqa: E402
+from pidispatch.domain.runs.ask import Ask  # noqa: E402
+from pidispatch.domain.triggers.inforce import Zone, Zones, standing_of  # noqa: E402
+from pidispatch.domain.triggers.matching import match as match_event  # noqa: E402
+from pidispatch.domain.triggers.trigger import Cron, Kind, Trigger, Triggers, Work  # noqa: E402
 from pidispatch.ports import LocalFolder, Planned  # noqa: E402
 from pidispatch.queue.bells import RedisBell  # noqa: E402
 from pidispatch.queue.broker import make_broker  # noqa: E402

@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from pidispatch.domain import words
-from pidispatch.domain.arrival import CLI, Arrival, Arrived, Became, Delivery
-from pidispatch.domain.ask import NOTHING_ASKED, Ask
-from pidispatch.domain.identity import folder_mutex, folder_scope, local_run_id
-from pidispatch.domain.run import NewRun
-from pidispatch.domain.subject import RunSubject, folder_subject
-from pidispatch.domain.task import cut_task
-from pidispatch.domain.triggers import WaitAfter, WhileRunning
+from pidispatch.domain.runs.ask import NOTHING_ASKED, Ask, WaitAfter
+from pidispatch.domain.runs.names import folder_mutex, folder_scope, local_run_id
+from pidispatch.domain.runs.run import NewRun
+from pidispatch.domain.text.task import cut_task
+from pidispatch.domain.triggers.arrival import CLI, Arrival, Arrived, Became, Delivery
+from pidispatch.domain.triggers.subject import RunSubject, folder_subject
+from pidispatch.domain.triggers.trigger import WhileRunning
 from pidispatch.errors import FolderRefused, QueueUnavailable
 from pidispatch.ports import Arrivals, Bell, FolderState, GitBox, LocalFolder, OpenFolder
 

@@ -6,25 +6,25 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
-from pidispatch.domain.arrival import Arrival, Arrived, Delivery
-from pidispatch.domain.ask import Terms
-from pidispatch.domain.catchup import Slot
-from pidispatch.domain.chaintree import Harvest
-from pidispatch.domain.disks import FileSystem
+from pidispatch.domain.box.disks import FileSystem
+from pidispatch.domain.box.sandbox import BoxSpec, Inode, Mount
 from pidispatch.domain.files.inforce import FileLook, InForce, KeptContent
-from pidispatch.domain.hostidentity import Contender, Identity
-from pidispatch.domain.limits import Cap
-from pidispatch.domain.oneshot import Spent
-from pidispatch.domain.outbox import Letter
-from pidispatch.domain.outcome import Again, End
-from pidispatch.domain.policy import Basis, Policy
-from pidispatch.domain.rates import CostClass, Doubt, Rating
-from pidispatch.domain.run import AttemptFacts, BoxEnd, Claim, Job, Occupant, Waiting, Workspace
-from pidispatch.domain.sandbox import BoxSpec, Inode, Mount
-from pidispatch.domain.session import FRESH, KeptSession, NotKept, Staged
-from pidispatch.domain.standing import Entry, Standing
-from pidispatch.domain.triggers import Disarmed, Triggers
-from pidispatch.domain.waiting import HeldRun, Step
+from pidispatch.domain.health.hostidentity import Contender, Identity
+from pidispatch.domain.limits.policy import Basis, Policy
+from pidispatch.domain.limits.windows import Cap
+from pidispatch.domain.providers.rates import CostClass, Doubt, Rating
+from pidispatch.domain.runs.ask import Terms
+from pidispatch.domain.runs.chaintree import Harvest
+from pidispatch.domain.runs.outbox import Letter
+from pidispatch.domain.runs.outcome import Again, End
+from pidispatch.domain.runs.run import AttemptFacts, BoxEnd, Claim, Job, Occupant, Waiting, Workspace
+from pidispatch.domain.runs.session import FRESH, KeptSession, NotKept, Staged
+from pidispatch.domain.triggers.arrival import Arrival, Arrived, Delivery
+from pidispatch.domain.triggers.catchup import Slot
+from pidispatch.domain.triggers.inforce import Entry, Standing
+from pidispatch.domain.triggers.oneshot import Spent
+from pidispatch.domain.triggers.trigger import Disarmed, Triggers
+from pidispatch.domain.triggers.wait import HeldRun, Step
 
 
 class Gate(Protocol):

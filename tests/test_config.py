@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from pidispatch.config import NOT_ENFORCED_YET, AtSigterm, Place, Source, describe, load
-from pidispatch.domain.boxnames import EGRESS_NAMES, MINTED_NAMES, WORKER_SECRETS
-from pidispatch.domain.providers import all_key_names
+from pidispatch.domain.box.names import EGRESS_NAMES, MINTED_NAMES, WORKER_SECRETS
+from pidispatch.domain.providers.known import all_key_names
 from pidispatch.errors import ConfigurationRefused
 
 PERSON = Place(uid=1000, user_home="/home/ada", host_name="desk")

@@ -7,8 +7,8 @@ from typing import Any
 
 import psycopg
 
-from pidispatch.domain.ask import Terms
-from pidispatch.domain.limits import Cap
+from pidispatch.domain.limits.windows import Cap
+from pidispatch.domain.runs.ask import Terms
 from pidispatch.ports import Admitted, Ready
 from pidispatch.store.admission import PostgresAdmissions
 from pidispatch.store.database import Database

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from pidispatch.domain.ask import Ask
-from pidispatch.domain.event import Event, Item, Route
-from pidispatch.domain.triggers import (
+from pidispatch.domain.runs.ask import Ask
+from pidispatch.domain.triggers.event import Event, Item, Route
+from pidispatch.domain.triggers.trigger import (
     CommentEvent,
     IssueEvent,
     Kind,

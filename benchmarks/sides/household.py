@@ -6,7 +6,7 @@ from pathlib import Path
 import structlog
 from sqlalchemy import text
 
-from pidispatch.domain.rates import Price, Rates, Rating
+from pidispatch.domain.providers.rates import Price, Rates, Rating
 from pidispatch.gateway.process import Gateway
 from pidispatch.gateway.providers import Providers
 from pidispatch.store.calls import PostgresCallLedger, PostgresTickets

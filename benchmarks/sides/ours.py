@@ -21,8 +21,8 @@ from sqlalchemy import text
 
 from pidispatch.app.places import addresses
 from pidispatch.config import load
-from pidispatch.domain.arrival import Arrival, Arrived, Delivery
-from pidispatch.domain.sandbox import LABEL_INSTALLATION
+from pidispatch.domain.box.sandbox import LABEL_INSTALLATION
+from pidispatch.domain.triggers.arrival import Arrival, Arrived, Delivery
 from pidispatch.entrypoints.scripted import ScriptedProvider
 from pidispatch.ingest import Ingest, LocalRequest
 from pidispatch.queue.bells import RedisBell

@@ -4,14 +4,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from pidispatch.domain import capabilities, words
-from pidispatch.domain.ask import Terms
-from pidispatch.domain.identity import folder_mutex
-from pidispatch.domain.laps import Laps
-from pidispatch.domain.policy import Policy, Subject
-from pidispatch.domain.rates import Rating
-from pidispatch.domain.run import Waiting
-from pidispatch.domain.triggers import Disarmed
+from pidispatch.domain import words
+from pidispatch.domain.health.spans import Laps
+from pidispatch.domain.limits.policy import Policy, Subject
+from pidispatch.domain.providers.rates import Rating
+from pidispatch.domain.runs import capabilities
+from pidispatch.domain.runs.ask import Terms
+from pidispatch.domain.runs.names import folder_mutex
+from pidispatch.domain.runs.run import Waiting
+from pidispatch.domain.triggers.trigger import Disarmed
 from pidispatch.errors import EngineUnavailable, FolderRefused, GatewayUnavailable
 from pidispatch.ports import (
     CheckSkills,

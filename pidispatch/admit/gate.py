@@ -7,9 +7,9 @@ from datetime import timedelta
 import structlog
 
 from pidispatch.admit.checks import Checks, Look
-from pidispatch.domain.laps import Laps
-from pidispatch.domain.policy import Policy
-from pidispatch.domain.run import Claim, Waiting
+from pidispatch.domain.health.spans import Laps
+from pidispatch.domain.limits.policy import Policy
+from pidispatch.domain.runs.run import Claim, Waiting
 from pidispatch.ports import (
     Admissions,
     Admitted,

@@ -16,8 +16,8 @@ from pidispatch.app.rooms import box_files_of
 from pidispatch.app.secrets import known_secrets
 from pidispatch.app.standing import standing_triggers
 from pidispatch.config import Settings
-from pidispatch.domain.hostidentity import Identity
-from pidispatch.domain.redaction import Redactor
+from pidispatch.domain.health.hostidentity import Identity
+from pidispatch.domain.text.redaction import Redactor
 from pidispatch.execute.finding import BoxFinder
 from pidispatch.execute.hands import Hands
 from pidispatch.execute.tenure import Tenure

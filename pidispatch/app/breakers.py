@@ -5,7 +5,7 @@ from datetime import timedelta
 from pidispatch.app.actor import actor
 from pidispatch.app.databases import opened
 from pidispatch.config import Settings
-from pidispatch.domain.breaker import Rules
+from pidispatch.domain.triggers.breaker import Rules
 from pidispatch.store import breakers
 from pidispatch.store.breakers import BreakerRecord, NoSuchTrigger
 

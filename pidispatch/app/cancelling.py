@@ -10,7 +10,7 @@ from pidispatch.app.databases import opened
 from pidispatch.app.receipts import read_after
 from pidispatch.app.ringing import ring
 from pidispatch.config import Settings
-from pidispatch.domain.run import State
+from pidispatch.domain.runs.run import State
 from pidispatch.queue.bells import RedisBell
 from pidispatch.store import cancelling, history
 from pidispatch.store.cancelling import Asked

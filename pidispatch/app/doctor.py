@@ -19,7 +19,7 @@ from pidispatch.app.checkup.rows import check_rows, check_schema
 from pidispatch.app.keeping import kept_to_read
 from pidispatch.app.places import addresses
 from pidispatch.config import Settings
-from pidispatch.domain.checkup import Finding, Grade
+from pidispatch.domain.health.checkup import Finding, Grade
 from pidispatch.errors import PidispatchError
 from pidispatch.gateway.client import ControlDoors
 from pidispatch.gateway.control import NAME as CONTROL

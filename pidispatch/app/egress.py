@@ -6,10 +6,10 @@ from functools import partial
 from pathlib import Path
 
 from pidispatch.config import Settings
-from pidispatch.domain.egress import Allowlist, Ruling
-from pidispatch.domain.files.egressfile import FILE_NAME, parse_allowlist
+from pidispatch.domain.egress.allowlist import Allowlist, Ruling
+from pidispatch.domain.egress.allowlistfile import FILE_NAME, parse_allowlist
+from pidispatch.domain.egress.hostname import Target, read_target
 from pidispatch.domain.files.inforce import FileName
-from pidispatch.domain.hostname import Target, read_target
 from pidispatch.errors import ConfigurationRefused
 from pidispatch.files import LiveFile
 from pidispatch.ports import KeptFiles

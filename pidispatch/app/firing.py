@@ -9,9 +9,9 @@ from pidispatch.app.places import beneath, host_zone
 from pidispatch.app.triggers import NoSuchTrigger, NotScheduled, read_triggers
 from pidispatch.config import Settings
 from pidispatch.domain import words
-from pidispatch.domain.arrival import Arrival
-from pidispatch.domain.identity import manual_run_id
-from pidispatch.domain.standing import Entry, Zone, Zones, standing_of
+from pidispatch.domain.runs.names import manual_run_id
+from pidispatch.domain.triggers.arrival import Arrival
+from pidispatch.domain.triggers.inforce import Entry, Zone, Zones, standing_of
 from pidispatch.errors import ConfigurationRefused, FolderRefused, PidispatchError
 from pidispatch.ingest import Ingest, Submitted
 from pidispatch.ports import FolderState, Unrunnable

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from pidispatch.config import Settings
 from pidispatch.domain import words
-from pidispatch.domain.disks import FileSystem
-from pidispatch.domain.sandbox import LABEL_ROLE, LABEL_RUN, MIB, ROLE_JOB
+from pidispatch.domain.box.disks import FileSystem
+from pidispatch.domain.box.sandbox import LABEL_ROLE, LABEL_RUN, MIB, ROLE_JOB
 from pidispatch.errors import DiskFull, EngineUnavailable, PidispatchError
 from pidispatch.ports import BoxState, Occupants
 from pidispatch.runtime.docker import DockerBoxes

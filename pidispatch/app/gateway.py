@@ -11,8 +11,8 @@ from pidispatch.app.prices import joined_prices, prices_file, prices_problems
 from pidispatch.app.providerfile import key_variables, providers_file, stored_by_pi
 from pidispatch.app.secrets import known_secrets, named
 from pidispatch.config import Settings, provider_keys
-from pidispatch.domain.files.providers import ProviderEntries
-from pidispatch.domain.redaction import Redactor
+from pidispatch.domain.providers.providersfile import ProviderEntries
+from pidispatch.domain.text.redaction import Redactor
 from pidispatch.errors import ConfigurationRefused
 from pidispatch.files.watching import FileWatch
 from pidispatch.gateway.egress.log import Evidence

@@ -8,7 +8,7 @@ from pidispatch.app.reading import standing_of
 from pidispatch.app.redishealth import facts_of, redis_address
 from pidispatch.app.rooms import disk_bounds, places_of
 from pidispatch.config import Settings
-from pidispatch.domain.health import Facts, Fault, Health, RowFacts, judge
+from pidispatch.domain.health.health import Facts, Fault, Health, RowFacts, judge
 from pidispatch.errors import DatabaseUnavailable, PidispatchError, SchemaDiffers
 from pidispatch.gateway.client import ControlDoors
 from pidispatch.gateway.control import NAME as CONTROL

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import structlog
 
 from pidispatch.config import Settings
-from pidispatch.domain.hostidentity import Contender, Identity
+from pidispatch.domain.health.hostidentity import Contender, Identity
 from pidispatch.errors import BoxFault, ConfigurationRefused, EngineUnavailable
 from pidispatch.ports import Images
 from pidispatch.runtime.engine import Engine

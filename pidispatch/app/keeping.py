@@ -11,10 +11,10 @@ from pidispatch.app.operatorfiles import overlay_file
 from pidispatch.app.places import read_settings
 from pidispatch.config import Settings
 from pidispatch.domain.files.inforce import FileName, what_holds
-from pidispatch.domain.limits import Cap, Unit
+from pidispatch.domain.limits.policy import Policy
+from pidispatch.domain.limits.windows import Cap, Unit
 from pidispatch.domain.money import dollars
-from pidispatch.domain.policy import Policy
-from pidispatch.domain.redaction import Redactor
+from pidispatch.domain.text.redaction import Redactor
 from pidispatch.errors import PidispatchError
 from pidispatch.files.reading import place_of
 from pidispatch.ports import KeptFiles, Refused

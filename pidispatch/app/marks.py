@@ -5,8 +5,8 @@ from functools import partial
 from pathlib import Path
 
 from pidispatch.app.standing import StandingTriggers
-from pidispatch.domain.oneshot import marked_by_another
-from pidispatch.domain.triggers import Disarmed
+from pidispatch.domain.triggers.oneshot import marked_by_another
+from pidispatch.domain.triggers.trigger import Disarmed
 from pidispatch.files import MarkedFile
 from pidispatch.store.database import Database
 from pidispatch.store.oneshots import PostgresOneShots

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 from pidispatch import __version__
-from pidispatch.domain.disks import FileSystem
-from pidispatch.domain.health import FaultWord, Health
-from pidispatch.domain.limits import Unit
+from pidispatch.domain.box.disks import FileSystem
+from pidispatch.domain.health.health import FaultWord, Health
+from pidispatch.domain.limits.windows import Unit
 from pidispatch.monitoring.metrics import Gauge
 from pidispatch.store.measures import Today
 from pidispatch.store.standing import HostRecord, QueueStatus, WindowRecord

@@ -11,7 +11,7 @@ from pidispatch.app.places import Addresses
 from pidispatch.app.reading import standing_of
 from pidispatch.app.rooms import places_of
 from pidispatch.config import Settings
-from pidispatch.domain.health import FaultWord, Health, unanswered
+from pidispatch.domain.health.health import FaultWord, Health, unanswered
 from pidispatch.errors import PidispatchError
 from pidispatch.monitoring.metrics import CONTENT_TYPE, Gauge, exposition
 from pidispatch.monitoring.refreshed import PATIENCE, Refreshed

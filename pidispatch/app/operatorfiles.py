@@ -6,9 +6,9 @@ from pathlib import Path
 
 from pidispatch.config import Settings
 from pidispatch.domain.files.checking import Checked, FileKind, beside_each_other, check
-from pidispatch.domain.files.overlay import Effective, merge, parse_overlay
-from pidispatch.domain.files.overlayedit import value_of, with_key
-from pidispatch.domain.files.overlaykeys import KEYS, Kind
+from pidispatch.domain.limits.settings import Effective, merge, parse_overlay
+from pidispatch.domain.limits.settingsedit import value_of, with_key
+from pidispatch.domain.limits.settingskeys import KEYS, Kind
 from pidispatch.domain.money import dollars
 from pidispatch.errors import ConfigurationRefused
 from pidispatch.files import FileChanged, replace

@@ -11,8 +11,8 @@ from itertools import takewhile
 from pidispatch.app.databases import opened
 from pidispatch.app.secrets import known_secrets
 from pidispatch.config import Settings
-from pidispatch.domain.redaction import Redactor
-from pidispatch.domain.run import State
+from pidispatch.domain.runs.run import State
+from pidispatch.domain.text.redaction import Redactor
 from pidispatch.errors import GatewayUnavailable, PidispatchError
 from pidispatch.gateway.client import ControlDoors
 from pidispatch.gateway.control import NAME as CONTROL

@@ -10,9 +10,9 @@ from pidispatch.app.policy import FilePolicies
 from pidispatch.app.receipts import read_after
 from pidispatch.app.ringing import ring
 from pidispatch.config import Settings
-from pidispatch.domain.identity import folder_scope
-from pidispatch.domain.limits import EVERYTHING, PROJECT
-from pidispatch.domain.policy import Policy
+from pidispatch.domain.limits.policy import Policy
+from pidispatch.domain.limits.windows import EVERYTHING, PROJECT
+from pidispatch.domain.runs.names import folder_scope
 from pidispatch.errors import ConfigurationRefused, PidispatchError
 from pidispatch.queue.bells import RedisBell
 from pidispatch.store import pauses

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pidispatch.config import Settings, effective_environment, load
-from pidispatch.domain.files.pausewindows import zone_name
+from pidispatch.domain.limits.pausesfile import zone_name
 from pidispatch.errors import ConfigurationRefused
 from pidispatch.services.home import Home
 

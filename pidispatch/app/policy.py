@@ -9,14 +9,14 @@ from pidispatch.app.operatorfiles import base_of, overlay_file
 from pidispatch.config import Settings
 from pidispatch.domain import words
 from pidispatch.domain.files.inforce import FileName
-from pidispatch.domain.files.overlay import Effective, Overlay, merge, money_problems, parse_overlay
-from pidispatch.domain.files.pausewindows import parse_pause_windows
-from pidispatch.domain.files.projects import Boundaries, parse_boundaries
-from pidispatch.domain.files.scopedlimits import ScopedLimits, ScopeLimit
-from pidispatch.domain.files.scopes import ScopeKind
-from pidispatch.domain.identity import folder_scope
-from pidispatch.domain.pause import PauseWindows
-from pidispatch.domain.policy import NeverPaused, PauseCalendar, Policy, ScopeCaps
+from pidispatch.domain.limits.limitsfile import ScopedLimits, ScopeLimit
+from pidispatch.domain.limits.pauses import PauseWindows
+from pidispatch.domain.limits.pausesfile import parse_pause_windows
+from pidispatch.domain.limits.policy import NeverPaused, PauseCalendar, Policy, ScopeCaps
+from pidispatch.domain.limits.projects import Boundaries, parse_boundaries
+from pidispatch.domain.limits.scopes import ScopeKind
+from pidispatch.domain.limits.settings import Effective, Overlay, merge, money_problems, parse_overlay
+from pidispatch.domain.runs.names import folder_scope
 from pidispatch.errors import ConfigurationRefused
 from pidispatch.files import LiveFile, LiveFiles, StrictFile, Unusable
 from pidispatch.ports import KeptFiles, Refused

@@ -7,10 +7,10 @@ from pidispatch.app.operatorfiles import base_of
 from pidispatch.app.policy import FilePolicies
 from pidispatch.config import Settings
 from pidispatch.domain.files.inforce import FileName
-from pidispatch.domain.files.pricefigures import Like
-from pidispatch.domain.files.prices import PriceFile, parse_prices
-from pidispatch.domain.policy import Policy
-from pidispatch.domain.rates import Rates, Rating
+from pidispatch.domain.limits.policy import Policy
+from pidispatch.domain.providers.pricefigures import Like
+from pidispatch.domain.providers.pricesfile import PriceFile, parse_prices
+from pidispatch.domain.providers.rates import Rates, Rating
 from pidispatch.files import LiveFile
 from pidispatch.gateway.prices.genai import GenaiPrices
 from pidispatch.gateway.prices.table import FilePrices, Prices

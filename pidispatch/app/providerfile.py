@@ -5,9 +5,9 @@ from pathlib import Path
 
 from pidispatch.config import Settings, forwarded_values
 from pidispatch.domain.files.inforce import FileName
-from pidispatch.domain.files.piauth import WAY_OUT, Stored, parse_pi_auth
-from pidispatch.domain.files.providers import ProviderEntries, parse_providers
-from pidispatch.domain.providers import all_key_names
+from pidispatch.domain.providers.known import all_key_names
+from pidispatch.domain.providers.piauth import WAY_OUT, Stored, parse_pi_auth
+from pidispatch.domain.providers.providersfile import ProviderEntries, parse_providers
 from pidispatch.errors import ConfigurationRefused
 from pidispatch.files import LiveFile
 from pidispatch.files.own import read_own

@@ -8,7 +8,10 @@ from pidispatch.app.policy import FilePolicies
 from pidispatch.app.redishealth import red_of_redis
 from pidispatch.app.standing import standing_triggers
 from pidispatch.config import Settings
-from pidispatch.domain.explain import (
+from pidispatch.domain.files.inforce import FileName, not_in_force
+from pidispatch.domain.health.health import Fault
+from pidispatch.domain.limits.policy import Policy
+from pidispatch.domain.runs.explain import (
     GateLine,
     LastAnswer,
     Waiter,
@@ -17,11 +20,8 @@ from pidispatch.domain.explain import (
     last_answer,
     waits_for,
 )
-from pidispatch.domain.files.inforce import FileName, not_in_force
-from pidispatch.domain.health import Fault
-from pidispatch.domain.lateness import Lateness, lateness
-from pidispatch.domain.policy import Policy
-from pidispatch.domain.run import WAITING, State
+from pidispatch.domain.runs.run import WAITING, State
+from pidispatch.domain.schedules.lateness import Lateness, lateness
 from pidispatch.errors import ConfigurationRefused, PidispatchError
 from pidispatch.store import budget as budgets
 from pidispatch.store import history, rundetail, standing

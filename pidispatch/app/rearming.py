@@ -9,8 +9,8 @@ from pidispatch.app.databases import opened
 from pidispatch.app.firing import VARIABLE, require_one_file
 from pidispatch.app.triggers import LEAST, NoSuchTrigger, read_triggers
 from pidispatch.config import Settings
-from pidispatch.domain.oneshot import is_once
-from pidispatch.domain.triggers import Trigger, Triggers
+from pidispatch.domain.triggers.oneshot import is_once
+from pidispatch.domain.triggers.trigger import Trigger, Triggers
 from pidispatch.errors import CannotRearm, ConfigurationRefused, PidispatchError
 from pidispatch.files import MarkedFile
 from pidispatch.store.oneshots import PostgresOneShots, note_unmarked

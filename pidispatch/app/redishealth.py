@@ -2,7 +2,7 @@
 
 from pidispatch.app.places import addresses
 from pidispatch.config import Settings
-from pidispatch.domain.health import Fault, RedisFacts, redis_faults
+from pidispatch.domain.health.health import Fault, RedisFacts, redis_faults
 from pidispatch.errors import ConfigurationRefused, QueueUnavailable
 from pidispatch.queue.broker import INTERACTIVE, redis_facts
 

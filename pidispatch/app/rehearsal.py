@@ -7,13 +7,13 @@ from pathlib import Path
 from pidispatch.app.databases import opened
 from pidispatch.app.triggers import read_triggers
 from pidispatch.config import Settings
-from pidispatch.domain.arrival import Step, decide
-from pidispatch.domain.event import Event, problem_of
-from pidispatch.domain.files.eventfile import parse_event
-from pidispatch.domain.identity import trigger_name
-from pidispatch.domain.matching import match, verdicts
-from pidispatch.domain.replicas import replica_subject
-from pidispatch.domain.verdicts import Dropped, Match, Verdict
+from pidispatch.domain.runs.names import trigger_name
+from pidispatch.domain.triggers.arrival import Step, decide
+from pidispatch.domain.triggers.event import Event, problem_of
+from pidispatch.domain.triggers.eventfile import parse_event
+from pidispatch.domain.triggers.matching import match, verdicts
+from pidispatch.domain.triggers.replicas import replica_subject
+from pidispatch.domain.triggers.verdicts import Dropped, Match, Verdict
 from pidispatch.errors import ConfigurationRefused, PidispatchError
 from pidispatch.files.reading import read
 from pidispatch.store.breakers import BreakerRecord, breakers_of

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from pidispatch.config import Settings
-from pidispatch.domain.disks import Bounds, Room
-from pidispatch.domain.sandbox import MIB
+from pidispatch.domain.box.disks import Bounds, Room
+from pidispatch.domain.box.sandbox import MIB
 from pidispatch.errors import EngineUnavailable
 from pidispatch.runtime.engine import Engine
 from pidispatch.runtime.filesystems import measure

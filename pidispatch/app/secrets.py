@@ -6,7 +6,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from pidispatch.app.places import addresses, environment
 from pidispatch.config import Settings
-from pidispatch.domain.boxnames import MINTED_NAMES, WORKER_SECRETS
+from pidispatch.domain.box.names import MINTED_NAMES, WORKER_SECRETS
 
 _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|AUTH|_PAT$", re.IGNORECASE)
 

@@ -13,7 +13,7 @@ from pidispatch.app.places import addresses, environment_for_others
 from pidispatch.app.reading import standing_of
 from pidispatch.app.receipts import read_after
 from pidispatch.config import Settings
-from pidispatch.domain.standing import Entry
+from pidispatch.domain.triggers.inforce import Entry
 from pidispatch.errors import DatabaseUnavailable, ImageMissing
 from pidispatch.ingest import Ingest, LocalRequest, Submitted
 from pidispatch.ports import GitBox

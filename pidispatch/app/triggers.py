@@ -8,10 +8,10 @@ from pidispatch.app.databases import opened
 from pidispatch.app.places import host_zone
 from pidispatch.app.standing import standing_triggers
 from pidispatch.config import Settings
-from pidispatch.domain.coming import Coming, coming
-from pidispatch.domain.identity import trigger_name
-from pidispatch.domain.schedule import Timetable
-from pidispatch.domain.triggers import Cron, Trigger, Triggers
+from pidispatch.domain.runs.names import trigger_name
+from pidispatch.domain.schedules.timetable import Timetable
+from pidispatch.domain.schedules.upcoming import Coming, coming
+from pidispatch.domain.triggers.trigger import Cron, Trigger, Triggers
 from pidispatch.errors import ConfigurationRefused, PidispatchError
 from pidispatch.store.breakers import BreakerRecord, breakers_of
 from pidispatch.store.database import Database

@@ -7,7 +7,7 @@ from pidispatch.app.actor import actor
 from pidispatch.app.databases import opened
 from pidispatch.app.places import host_zone
 from pidispatch.config import Settings
-from pidispatch.domain.files.pausewindows import zone_name
+from pidispatch.domain.limits.pausesfile import zone_name
 from pidispatch.errors import ConfigurationRefused
 from pidispatch.store.database import Database
 from pidispatch.store.hostzones import HostZones, settled_zones

@@ -1,7 +1,7 @@
 """Build the thread of a worker that looks after held runs."""
 
 from pidispatch.config import Place, Settings
-from pidispatch.domain.waiting import Bounds
+from pidispatch.domain.triggers.wait import Bounds
 from pidispatch.ports import Bell
 from pidispatch.services.waitcheck import GRACE_SECONDS, CheckPrograms
 from pidispatch.store.database import Database

@@ -22,7 +22,7 @@ from pidispatch.app.places import addresses, host_zone
 from pidispatch.app.rooms import disk_bounds, lacks_room, places_of
 from pidispatch.app.waiting import wait_keeper
 from pidispatch.config import AtSigterm, Settings, without_effect
-from pidispatch.domain.hostidentity import Identity
+from pidispatch.domain.health.hostidentity import Identity
 from pidispatch.execute.chain import ChainCollector, ChainLimits
 from pidispatch.execute.changes import Changes
 from pidispatch.execute.cleanup import Cleanup

@@ -4,8 +4,8 @@ import re
 from collections.abc import Collection, Mapping
 
 from pidispatch.config.grammar import Unwanted, comma_list
-from pidispatch.domain.boxnames import BOX_NAMES, EGRESS_NAMES, MINTED_NAMES, WORKER_SECRETS
-from pidispatch.domain.providers import all_key_names
+from pidispatch.domain.box.names import BOX_NAMES, EGRESS_NAMES, MINTED_NAMES, WORKER_SECRETS
+from pidispatch.domain.providers.known import all_key_names
 from pidispatch.errors import ConfigurationRefused
 
 MOST_NAMES = 100

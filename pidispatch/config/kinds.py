@@ -13,7 +13,7 @@ from pidispatch.config.forwarding import forwarded_names
 from pidispatch.config.grammar import COUNT_MAX, DAYS_MAX, HOURS_MAX, MINUTES_MAX, whole
 from pidispatch.config.marks import Mark
 from pidispatch.config.providers import provider_api
-from pidispatch.domain.address import TcpAddress, UnixAddress
+from pidispatch.domain.text.address import TcpAddress, UnixAddress
 
 Positive = Annotated[int, BeforeValidator(partial(whole, minimum=1))]
 Count = Annotated[int, BeforeValidator(partial(whole, minimum=1, maximum=COUNT_MAX))]

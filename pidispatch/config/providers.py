@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pydantic import SecretStr
 
 from pidispatch.config.grammar import Unwanted
-from pidispatch.domain.wireapis import WIRE_APIS
+from pidispatch.domain.providers.wireapis import WIRE_APIS
 from pidispatch.errors import ConfigurationRefused
 
 UPSTREAM_PREFIX = "PIDISPATCH_UPSTREAM_"

@@ -15,8 +15,8 @@ from pidispatch.config.providers import provider_name
 from pidispatch.config.settings import FIELDS, Settings, is_marked
 from pidispatch.config.sources import Source
 from pidispatch.config.urls import shown_url
-from pidispatch.domain.address import TcpAddress, UnixAddress
 from pidispatch.domain.money import dollars
+from pidispatch.domain.text.address import TcpAddress, UnixAddress
 
 Shown = str | int | float | bool | list[str] | None
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 import structlog
 
 from pidispatch.domain import words
-from pidispatch.domain.chaintree import Harvest, TreeCaps
-from pidispatch.domain.identity import chained_run_id
-from pidispatch.domain.outbox import (
+from pidispatch.domain.limits.policy import Policy
+from pidispatch.domain.runs.chaintree import Harvest, TreeCaps
+from pidispatch.domain.runs.names import chained_run_id
+from pidispatch.domain.runs.outbox import (
     WHOLE_OUTBOX,
     Child,
     Letter,
@@ -19,7 +20,6 @@ from pidispatch.domain.outbox import (
     may_be_asked_for,
     read_request,
 )
-from pidispatch.domain.policy import Policy
 from pidispatch.errors import DatabaseUnavailable, EngineUnavailable, GatewayUnavailable
 from pidispatch.ports import (
     ChainParent,

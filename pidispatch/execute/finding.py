@@ -1,7 +1,7 @@
 """Find the box of a run; that it is gone is believed only of the engine that made it, asked after the row was read."""
 
-from pidispatch.domain.reconcile import Absence
-from pidispatch.domain.run import Occupant
+from pidispatch.domain.runs.reconcile import Absence
+from pidispatch.domain.runs.run import Occupant
 from pidispatch.execute.tenure import Tenure
 from pidispatch.ports import BoxState, BoxWatch
 

@@ -6,14 +6,14 @@ from datetime import datetime, timedelta
 
 import structlog
 
-from pidispatch.domain.chaintree import Harvest
-from pidispatch.domain.exitline import TAIL_LIMIT, ExitLine, parse_exit
-from pidispatch.domain.outcome import MAX_SILENT, REPORT_CAPABILITY, Again, End, Evidence, judge
-from pidispatch.domain.reconcile import GATEWAY_PATIENCE, Absence, Departure, preparer_fell_silent
-from pidispatch.domain.run import AttemptFacts, BoxEnd, Claim, Occupant, Outcome, Result, State
-from pidispatch.domain.sandbox import explain_start_failure
-from pidispatch.domain.session import KeptSession, NotKept
-from pidispatch.domain.telemetry import telemetry
+from pidispatch.domain.box.sandbox import explain_start_failure
+from pidispatch.domain.runs.chaintree import Harvest
+from pidispatch.domain.runs.exitline import TAIL_LIMIT, ExitLine, parse_exit
+from pidispatch.domain.runs.outcome import MAX_SILENT, REPORT_CAPABILITY, Again, End, Evidence, judge
+from pidispatch.domain.runs.reconcile import GATEWAY_PATIENCE, Absence, Departure, preparer_fell_silent
+from pidispatch.domain.runs.run import AttemptFacts, BoxEnd, Claim, Occupant, Outcome, Result, State
+from pidispatch.domain.runs.session import KeptSession, NotKept
+from pidispatch.domain.runs.telemetry import telemetry
 from pidispatch.errors import GatewayUnavailable, StaleEpoch
 from pidispatch.execute.chain import ChainCollector
 from pidispatch.execute.changes import Changes

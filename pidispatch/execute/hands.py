@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from pidispatch.domain.reconcile import Departure
+from pidispatch.domain.runs.reconcile import Departure
 
 
 class Hands:

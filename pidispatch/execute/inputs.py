@@ -3,10 +3,10 @@
 import json
 from collections.abc import Mapping
 
-from pidispatch.domain.agentfiles import agent_files
-from pidispatch.domain.run import Job
-from pidispatch.domain.session import Staged
-from pidispatch.domain.task import task_text
+from pidispatch.domain.box.agentfiles import agent_files
+from pidispatch.domain.runs.run import Job
+from pidispatch.domain.runs.session import Staged
+from pidispatch.domain.text.task import task_text
 from pidispatch.ports import ProviderFacts
 
 ENVIRONMENT = "env.json"

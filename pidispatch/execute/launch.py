@@ -8,11 +8,7 @@ from dataclasses import dataclass, replace
 import structlog
 
 from pidispatch.domain import words
-from pidispatch.domain.identity import folder_mutex
-from pidispatch.domain.laps import Laps
-from pidispatch.domain.outcome import Again, End
-from pidispatch.domain.run import BoxEnd, Claim, Job, Outcome
-from pidispatch.domain.sandbox import (
+from pidispatch.domain.box.sandbox import (
     AGENT_DIR,
     GATE_DIR,
     GATE_SOCKET,
@@ -31,7 +27,11 @@ from pidispatch.domain.sandbox import (
     Mount,
     box_name,
 )
-from pidispatch.domain.session import Staged
+from pidispatch.domain.health.spans import Laps
+from pidispatch.domain.runs.names import folder_mutex
+from pidispatch.domain.runs.outcome import Again, End
+from pidispatch.domain.runs.run import BoxEnd, Claim, Job, Outcome
+from pidispatch.domain.runs.session import Staged
 from pidispatch.errors import (
     BoxFault,
     DiskFull,

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 
 from pidispatch.domain import words
-from pidispatch.domain.landing import stopped_at
-from pidispatch.domain.outcome import Again, End
-from pidispatch.domain.run import Job
-from pidispatch.domain.session import FRESH, PI_VERSION_LABEL, KeptSession, NotKept, Staged, stage
+from pidispatch.domain.runs.budget_warning import stopped_at
+from pidispatch.domain.runs.outcome import Again, End
+from pidispatch.domain.runs.run import Job
+from pidispatch.domain.runs.session import FRESH, PI_VERSION_LABEL, KeptSession, NotKept, Staged, stage
 from pidispatch.errors import GatewayUnavailable
 from pidispatch.ports import Images, ReadSession, Sessions
 

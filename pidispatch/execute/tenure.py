@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import structlog
 
-from pidispatch.domain.hostidentity import Contender, Identity, shares_an_engine
-from pidispatch.domain.run import Occupant
+from pidispatch.domain.health.hostidentity import Contender, Identity, shares_an_engine
+from pidispatch.domain.runs.run import Occupant
 from pidispatch.errors import BoxFault, EngineUnavailable
 from pidispatch.ports import Hosts
 

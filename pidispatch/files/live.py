@@ -17,7 +17,7 @@ from pidispatch.domain.files.inforce import (
     not_in_force,
 )
 from pidispatch.domain.files.summary import counts_of
-from pidispatch.domain.policy import Basis
+from pidispatch.domain.limits.policy import Basis
 from pidispatch.errors import ConfigurationRefused, DatabaseUnavailable
 from pidispatch.files.reading import Content, Mark, mark_of, place_of, read
 from pidispatch.ports import KeptFiles

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import structlog
 
-from pidispatch.domain.files.triggers import parse_triggers, with_disarmed, without_disarmed
-from pidispatch.domain.oneshot import is_once
-from pidispatch.domain.triggers import Disarmed, Trigger, Triggers
+from pidispatch.domain.triggers.grammar import parse_triggers, with_disarmed, without_disarmed
+from pidispatch.domain.triggers.oneshot import is_once
+from pidispatch.domain.triggers.trigger import Disarmed, Trigger, Triggers
 from pidispatch.errors import ConfigurationRefused, FileInUse
 from pidispatch.files.editing import edit
 from pidispatch.files.reading import read

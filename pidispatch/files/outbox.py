@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator
 
 from pidispatch.domain import words
-from pidispatch.domain.outbox import REQUEST_BYTES, WHOLE_OUTBOX, Letter, request_names
+from pidispatch.domain.runs.outbox import REQUEST_BYTES, WHOLE_OUTBOX, Letter, request_names
 from pidispatch.files.untrusted import NotRegular, TooLarge, directory, read_regular
 
 MOST_ENTRIES = 10_000  # of which nobody needs more than a few; the rest would only cost time

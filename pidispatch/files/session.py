@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from pidispatch.domain import words
-from pidispatch.domain.session import NotKept, problem_of
+from pidispatch.domain.runs.session import NotKept, problem_of
 from pidispatch.files.untrusted import NotRegular, TooLarge, directory, read_regular
 
 NAME = b"current.jsonl"

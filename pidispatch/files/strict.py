@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from pidispatch.domain.files.inforce import not_in_force
-from pidispatch.domain.policy import Basis
+from pidispatch.domain.limits.policy import Basis
 from pidispatch.files.live import LiveFiles
 from pidispatch.ports import KeptFiles
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from pidispatch.domain.rates import Rating
+from pidispatch.domain.providers.rates import Rating
 from pidispatch.errors import GatewayUnavailable
 from pidispatch.ports import ProviderFacts
 

@@ -8,8 +8,8 @@ from datetime import datetime
 from pathlib import Path
 from urllib.parse import parse_qs
 
-from pidispatch.domain.rates import Rating
-from pidispatch.domain.redaction import MOST_TEXT, Redactor
+from pidispatch.domain.providers.rates import Rating
+from pidispatch.domain.text.redaction import MOST_TEXT, Redactor
 from pidispatch.errors import DatabaseUnavailable
 from pidispatch.gateway.calls.pressure import Pressure
 from pidispatch.gateway.door.doors import Doors

@@ -13,8 +13,8 @@ from typing import TypeVar
 
 import structlog
 
-from pidispatch.domain.masking import Keys
-from pidispatch.domain.redaction import Redactor
+from pidispatch.domain.text.masking import Keys
+from pidispatch.domain.text.redaction import Redactor
 from pidispatch.errors import ConfigurationRefused, DatabaseUnavailable
 from pidispatch.gateway.calls.bounding import Bounds
 from pidispatch.gateway.calls.departures import Departures

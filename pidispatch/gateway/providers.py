@@ -4,9 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from pidispatch.domain.files.piauth import NO_KEY, Stored
-from pidispatch.domain.files.providers import KeyFrom, ModelFigures, ProviderEntry
-from pidispatch.domain.providers import (
+from pidispatch.domain.providers.known import (
     KNOWN,
     URL_WANTED,
     Known,
@@ -15,7 +13,9 @@ from pidispatch.domain.providers import (
     is_loopback,
     key_names,
 )
-from pidispatch.domain.wireapis import OPENAI
+from pidispatch.domain.providers.piauth import NO_KEY, Stored
+from pidispatch.domain.providers.providersfile import KeyFrom, ModelFigures, ProviderEntry
+from pidispatch.domain.providers.wireapis import OPENAI
 from pidispatch.errors import ConfigurationRefused
 from pidispatch.gateway.wire.api import WireApi
 from pidispatch.gateway.wire.apis import BY_NAME

@@ -17,7 +17,7 @@ from typing import Any
 
 import structlog
 
-from pidispatch.domain.address import ListenAddress, TcpAddress, UnixAddress
+from pidispatch.domain.text.address import ListenAddress, TcpAddress, UnixAddress
 
 log = structlog.get_logger(__name__)
 

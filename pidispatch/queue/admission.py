@@ -7,7 +7,7 @@ import structlog
 from dramatiq.broker import MessageProxy
 from dramatiq.middleware import Middleware, SkipMessage
 
-from pidispatch.domain.run import Claim
+from pidispatch.domain.runs.run import Claim
 from pidispatch.ports import Gate
 from pidispatch.queue.bells import START
 

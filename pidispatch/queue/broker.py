@@ -11,7 +11,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError, ResponseError
 from redis.retry import Retry
 
-from pidispatch.domain.health import RedisFacts
+from pidispatch.domain.health.health import RedisFacts
 from pidispatch.errors import QueueUnavailable
 from pidispatch.queue.consumer import Trouble, WokenConsumer, wake
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import structlog
 
-from pidispatch.domain.sandbox import Inode
+from pidispatch.domain.box.sandbox import Inode
 from pidispatch.runtime.mounting import (
     MS_BIND,
     MS_NOATIME,

@@ -7,8 +7,8 @@ import docker.errors
 from docker.types import LogConfig, Ulimit
 from docker.types import Mount as DockerMount
 
-from pidispatch.domain.capabilities import has_own_init
-from pidispatch.domain.sandbox import PIDS_LIMIT, BoxSpec, Mount
+from pidispatch.domain.box.sandbox import PIDS_LIMIT, BoxSpec, Mount
+from pidispatch.domain.runs.capabilities import has_own_init
 from pidispatch.runtime.engine import translated
 from pidispatch.runtime.logs import ENGINE_ERROR, Tail, log_frames
 from pidispatch.runtime.watch import DockerWatch

@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from pidispatch.domain.disks import FileSystem
+from pidispatch.domain.box.disks import FileSystem
 
 PROCESSES = "/proc"  # the kernel's file system of them: /proc/<pid>/root leads to what a process has there
 

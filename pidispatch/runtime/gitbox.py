@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 
-from pidispatch.domain.gitobjects import file_at, objects_of
-from pidispatch.domain.sandbox import (
+from pidispatch.domain.box.gitobjects import file_at, objects_of
+from pidispatch.domain.box.sandbox import (
     HOME_DIR,
     LABEL_BORN,
     LABEL_INSTALLATION,

@@ -2,7 +2,7 @@
 
 import re
 
-from pidispatch.domain.sandbox import WORKSPACE_DIR
+from pidispatch.domain.box.sandbox import WORKSPACE_DIR
 from pidispatch.ports import FolderState
 
 # Whoever started the box has looked into it before it says `go`; the lengths are of what follows: git's global

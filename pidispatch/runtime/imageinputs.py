@@ -5,7 +5,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from pidispatch.domain.capabilities import OWN_INIT
+from pidispatch.domain.runs.capabilities import OWN_INIT
 from pidispatch.errors import PidispatchError
 
 PI_PACKAGE = "@earendil-works/pi-coding-agent"

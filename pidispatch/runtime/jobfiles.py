@@ -11,7 +11,7 @@ from pathlib import Path
 import structlog
 
 from pidispatch.domain import words
-from pidispatch.domain.sandbox import MIB
+from pidispatch.domain.box.sandbox import MIB
 from pidispatch.errors import BoxFault, ConfigurationRefused, DiskFull
 from pidispatch.ports import JobPaths
 from pidispatch.runtime.erase import erase

@@ -12,7 +12,7 @@ import docker.errors
 import structlog
 
 from pidispatch.domain import words
-from pidispatch.domain.sandbox import WORKSPACE_DIR, Inode, Mount
+from pidispatch.domain.box.sandbox import WORKSPACE_DIR, Inode, Mount
 from pidispatch.errors import BindsUnseen, FolderRefused, MountDiffers, MountUnseen
 from pidispatch.runtime.binding import BindPlaces
 from pidispatch.runtime.engine import Engine, translated

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from pidispatch.domain.gitconfig import Setting, settings_of
+from pidispatch.domain.box.gitconfig import Setting, settings_of
 
 MOST_BYTES = 256 * 1024
 MOST_FILES = 16

@@ -8,7 +8,7 @@ from typing import Any
 
 import docker.errors
 
-from pidispatch.domain.sandbox import LABEL_INSTALLATION
+from pidispatch.domain.box.sandbox import LABEL_INSTALLATION
 from pidispatch.errors import EngineUnavailable
 from pidispatch.ports import BoxState
 from pidispatch.runtime.engine import Engine, translated

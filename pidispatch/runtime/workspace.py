@@ -6,9 +6,9 @@ import shlex
 from pathlib import Path
 
 from pidispatch.domain import words
-from pidispatch.domain.identity import folder_mutex
-from pidispatch.domain.run import Workspace
-from pidispatch.domain.sandbox import Inode
+from pidispatch.domain.box.sandbox import Inode
+from pidispatch.domain.runs.names import folder_mutex
+from pidispatch.domain.runs.run import Workspace
 from pidispatch.errors import FolderRefused
 from pidispatch.ports import LocalFolder
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote
 
-from pidispatch.domain.reconcile import Departure
+from pidispatch.domain.runs.reconcile import Departure
 from pidispatch.services.faults import ServiceFailed
 
 MOST_BYTES = 64 * 1024

@@ -9,7 +9,7 @@ from psycopg.types.json import Jsonb
 from sqlalchemy import Connection
 
 from pidispatch.domain import words
-from pidispatch.domain.limits import (
+from pidispatch.domain.limits.windows import (
     PROJECT,
     Cap,
     Exceeds,
@@ -19,7 +19,7 @@ from pidispatch.domain.limits import (
     fill_state,
     most_used,
 )
-from pidispatch.domain.run import Claim, Waiting
+from pidispatch.domain.runs.run import Claim, Waiting
 from pidispatch.ports import Admitted, Answer, Deferred, Facts, NoRoom, Passed, Ready, Refused
 from pidispatch.store.admissionsql import (
     ADD_SCOPES,

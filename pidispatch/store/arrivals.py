@@ -8,11 +8,11 @@ from typing import Any
 from sqlalchemy import Connection, text
 
 from pidispatch.domain import words
-from pidispatch.domain.arrival import PEOPLE, Arrival, Arrived, Became, Delivery, Step, There, decide
-from pidispatch.domain.replicas import replica_subject, replicas_of
-from pidispatch.domain.run import NewRun
-from pidispatch.domain.subject import SUBJECT
-from pidispatch.domain.triggers import WhileRunning
+from pidispatch.domain.runs.run import NewRun
+from pidispatch.domain.triggers.arrival import PEOPLE, Arrival, Arrived, Became, Delivery, Step, There, decide
+from pidispatch.domain.triggers.replicas import replica_subject, replicas_of
+from pidispatch.domain.triggers.subject import SUBJECT
+from pidispatch.domain.triggers.trigger import WhileRunning
 from pidispatch.store.cancelling import end_waiting
 from pidispatch.store.database import Database
 from pidispatch.store.pipeline import COMMIT, Asked, together

@@ -8,8 +8,8 @@ from sqlalchemy import BigInteger, Connection, Row, Text, bindparam, text
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from pidispatch.domain import words
-from pidispatch.domain.breaker import CLOSED, Breaker, Decision, Ended, Rules, Step, decide
-from pidispatch.domain.run import Outcome, Result
+from pidispatch.domain.runs.run import Outcome, Result
+from pidispatch.domain.triggers.breaker import CLOSED, Breaker, Decision, Ended, Rules, Step, decide
 from pidispatch.ports import BreakerChange, Counted
 from pidispatch.store.audit import audit
 from pidispatch.store.breakers import TURN

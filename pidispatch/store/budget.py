@@ -6,7 +6,7 @@ from datetime import date, datetime
 
 from sqlalchemy import text
 
-from pidispatch.domain.limits import Cap
+from pidispatch.domain.limits.windows import Cap
 from pidispatch.store.database import Database
 from pidispatch.store.standing import NOW, WindowRecord, read_windows
 

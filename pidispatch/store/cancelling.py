@@ -7,7 +7,7 @@ from sqlalchemy import BigInteger, Connection, TextClause, bindparam, text
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from pidispatch.domain import words
-from pidispatch.domain.run import WAITING, State
+from pidispatch.domain.runs.run import WAITING, State
 from pidispatch.store.audit import audit
 from pidispatch.store.database import Database
 from pidispatch.store.endings import SUM_USAGE

@@ -7,10 +7,10 @@ from sqlalchemy import Connection, text
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.sql import bindparam
 
-from pidispatch.domain.ask import Kinship
-from pidispatch.domain.chaintree import Harvest, TreeCaps, TreeUse, within_tree
-from pidispatch.domain.outbox import Child, Refusal
-from pidispatch.domain.run import NewRun
+from pidispatch.domain.runs.ask import Kinship
+from pidispatch.domain.runs.chaintree import Harvest, TreeCaps, TreeUse, within_tree
+from pidispatch.domain.runs.outbox import Child, Refusal
+from pidispatch.domain.runs.run import NewRun
 from pidispatch.ports import ChainAnswer, ChainParent
 from pidispatch.store.database import Database
 from pidispatch.store.rows import record

@@ -5,10 +5,10 @@ from typing import Any
 from sqlalchemy import Connection, Text, bindparam, text
 from sqlalchemy.dialects.postgresql import ARRAY
 
-from pidispatch.domain.chaintree import Harvest
-from pidispatch.domain.outcome import Again, End
-from pidispatch.domain.run import BoxEnd, Claim, Outcome
-from pidispatch.domain.session import KeptSession, NotKept
+from pidispatch.domain.runs.chaintree import Harvest
+from pidispatch.domain.runs.outcome import Again, End
+from pidispatch.domain.runs.run import BoxEnd, Claim, Outcome
+from pidispatch.domain.runs.session import KeptSession, NotKept
 from pidispatch.errors import StaleEpoch
 from pidispatch.store.chains import plant
 from pidispatch.store.costs import COST, COST_CLASS, PRICES, TURN

@@ -7,11 +7,11 @@ from datetime import datetime
 from sqlalchemy import text
 
 from pidispatch.domain import words
-from pidispatch.domain.arrival import Arrival
-from pidispatch.domain.catchup import Slot
-from pidispatch.domain.outcome import End
-from pidispatch.domain.run import BoxEnd, Claim, Occupant, Outcome
-from pidispatch.domain.standing import Entry, Standing
+from pidispatch.domain.runs.outcome import End
+from pidispatch.domain.runs.run import BoxEnd, Claim, Occupant, Outcome
+from pidispatch.domain.triggers.arrival import Arrival
+from pidispatch.domain.triggers.catchup import Slot
+from pidispatch.domain.triggers.inforce import Entry, Standing
 from pidispatch.errors import PidispatchError, StaleEpoch
 from pidispatch.ports import Unrunnable
 from pidispatch.store.audit import audit

@@ -5,10 +5,10 @@ from typing import Any
 
 from sqlalchemy import text
 
-from pidispatch.domain.identity import granted_run_id
-from pidispatch.domain.landing import stopped_at
 from pidispatch.domain.money import dollars
-from pidispatch.domain.run import NewRun, State
+from pidispatch.domain.runs.budget_warning import stopped_at
+from pidispatch.domain.runs.names import granted_run_id
+from pidispatch.domain.runs.run import NewRun, State
 from pidispatch.errors import PidispatchError
 from pidispatch.store.audit import audit
 from pidispatch.store.database import Database

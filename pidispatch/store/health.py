@@ -2,8 +2,8 @@
 
 from sqlalchemy import text
 
-from pidispatch.domain.health import RowFacts
-from pidispatch.domain.healthrows import (
+from pidispatch.domain.health.health import RowFacts
+from pidispatch.domain.health.rows import (
     Elsewhere,
     HostFacts,
     OpenCall,

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection, text
 
-from pidispatch.domain.run import State
+from pidispatch.domain.runs.run import State
 from pidispatch.errors import PidispatchError
 from pidispatch.store.costs import COST, COST_CLASS, HELD, TURN
 from pidispatch.store.database import Database

@@ -6,7 +6,7 @@ from datetime import datetime
 from sqlalchemy import Connection, bindparam, text
 from sqlalchemy.types import Text
 
-from pidispatch.domain.hostidentity import Contender, Identity
+from pidispatch.domain.health.hostidentity import Contender, Identity
 from pidispatch.store.database import Database
 from pidispatch.store.models import OCCUPYING_SQL
 from pidispatch.store.sessions import FORGET_SESSIONS

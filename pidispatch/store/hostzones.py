@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Row, text
 
-from pidispatch.domain.standing import Zone, Zones
+from pidispatch.domain.triggers.inforce import Zone, Zones
 from pidispatch.store.audit import audit
 from pidispatch.store.database import Database
 

@@ -8,12 +8,12 @@ from sqlalchemy import BigInteger, Connection, Float, Text, bindparam, text
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from pidispatch.domain import words
-from pidispatch.domain.arrival import WINDOW, Arrival, Became, Step, There, decide
-from pidispatch.domain.catchup import Slot, SlotState
-from pidispatch.domain.identity import scheduled_run_id
-from pidispatch.domain.run import NewRun
-from pidispatch.domain.subject import RunSubject
-from pidispatch.domain.triggers import WhileRunning
+from pidispatch.domain.runs.names import scheduled_run_id
+from pidispatch.domain.runs.run import NewRun
+from pidispatch.domain.triggers.arrival import WINDOW, Arrival, Became, Step, There, decide
+from pidispatch.domain.triggers.catchup import Slot, SlotState
+from pidispatch.domain.triggers.subject import RunSubject
+from pidispatch.domain.triggers.trigger import WhileRunning
 from pidispatch.store.cancelling import end_waiting
 from pidispatch.store.ledger import lock_windows
 from pidispatch.store.runs import REQUEST_STOP

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import text
 
-from pidispatch.domain.checkup import Finding, Grade
+from pidispatch.domain.health.checkup import Finding, Grade
 from pidispatch.store.costs import TURN
 from pidispatch.store.database import Database
 from pidispatch.store.models import OCCUPYING_SQL

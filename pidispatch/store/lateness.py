@@ -4,7 +4,7 @@ from datetime import datetime
 
 from sqlalchemy import text
 
-from pidispatch.domain.lateness import SlotFacts
+from pidispatch.domain.schedules.lateness import SlotFacts
 from pidispatch.store.database import Database
 from pidispatch.store.rows import record
 

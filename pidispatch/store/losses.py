@@ -3,7 +3,7 @@
 from sqlalchemy import text
 
 from pidispatch.domain import words
-from pidispatch.domain.outcome import Again, End, took_its_worker
+from pidispatch.domain.runs.outcome import Again, End, took_its_worker
 from pidispatch.ports import NotNow
 from pidispatch.store.database import Database
 from pidispatch.store.endings import END_RUN, SUM_USAGE, told

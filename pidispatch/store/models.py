@@ -23,8 +23,8 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-from pidispatch.domain.run import OCCUPYING, Outcome, Result, State
-from pidispatch.domain.triggers import Missed
+from pidispatch.domain.runs.run import OCCUPYING, Outcome, Result, State
+from pidispatch.domain.triggers.trigger import Missed
 
 TOKEN = "^[a-z][a-z0-9-]{0,63}$"  # noqa: S105 - the grammar of a reason word
 OCCUPYING_SQL = ", ".join(f"'{state}'" for state in OCCUPYING)

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection, text
 
-from pidispatch.domain.oneshot import Spent
+from pidispatch.domain.triggers.oneshot import Spent
 from pidispatch.errors import CannotRearm
 from pidispatch.store.audit import audit
 from pidispatch.store.database import Database

@@ -9,12 +9,12 @@ from sqlalchemy import Connection, DateTime, Text, bindparam, text
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from pidispatch.domain import words
-from pidispatch.domain.arrival import Arrival, Became
-from pidispatch.domain.catchup import MOST_MADE_UP, Slot, SlotState, decide
-from pidispatch.domain.run import NewRun
-from pidispatch.domain.schedule import Timetable
-from pidispatch.domain.standing import Entry
-from pidispatch.domain.triggers import Missed
+from pidispatch.domain.runs.run import NewRun
+from pidispatch.domain.schedules.timetable import Timetable
+from pidispatch.domain.triggers.arrival import Arrival, Became
+from pidispatch.domain.triggers.catchup import MOST_MADE_UP, Slot, SlotState, decide
+from pidispatch.domain.triggers.inforce import Entry
+from pidispatch.domain.triggers.trigger import Missed
 from pidispatch.ports import MakeRun, Unrunnable
 from pidispatch.store.instants import Decided, Instant, decide_all, lock_subjects, stop_superseded, tell
 from pidispatch.store.probes import Probes

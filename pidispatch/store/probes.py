@@ -6,8 +6,8 @@ from datetime import datetime
 from sqlalchemy import Connection, Text, bindparam, text
 from sqlalchemy.dialects.postgresql import ARRAY
 
-from pidispatch.domain.breaker import CLOSED, Breaker, Decision, due
-from pidispatch.domain.run import NewRun
+from pidispatch.domain.runs.run import NewRun
+from pidispatch.domain.triggers.breaker import CLOSED, Breaker, Decision, due
 from pidispatch.store.breakercount import state_of
 
 # In the order of the ids, as everywhere; and before any scope, since who makes runs may have to make their scopes.

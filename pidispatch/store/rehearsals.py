@@ -7,7 +7,7 @@ from datetime import datetime
 from sqlalchemy import Text, bindparam, text
 from sqlalchemy.dialects.postgresql import ARRAY
 
-from pidispatch.domain.arrival import There
+from pidispatch.domain.triggers.arrival import There
 from pidispatch.store.database import Database
 from pidispatch.store.rows import record
 

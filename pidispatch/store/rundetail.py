@@ -7,8 +7,8 @@ from typing import Any
 
 from sqlalchemy import Connection, text
 
-from pidispatch.domain.landing import stopped_at
-from pidispatch.domain.telemetry import Compared, Measured, Observed, compare
+from pidispatch.domain.runs.budget_warning import stopped_at
+from pidispatch.domain.runs.telemetry import Compared, Measured, Observed, compare
 from pidispatch.ports import ChainAnswer
 from pidispatch.store.asked import DeliveryRecord, deliveries_of
 from pidispatch.store.chains import answers_in

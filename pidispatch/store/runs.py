@@ -6,8 +6,8 @@ from typing import Any
 from sqlalchemy import Boolean, Connection, Text, TextClause, bindparam, text
 
 from pidispatch.domain import words
-from pidispatch.domain.run import AttemptFacts, Claim, Job, Occupant, Workspace
-from pidispatch.domain.session import FRESH, Staged
+from pidispatch.domain.runs.run import AttemptFacts, Claim, Job, Occupant, Workspace
+from pidispatch.domain.runs.session import FRESH, Staged
 from pidispatch.errors import StaleEpoch
 from pidispatch.store.database import Database
 from pidispatch.store.models import OCCUPYING_SQL

@@ -8,10 +8,10 @@ from sqlalchemy import Connection, Row, Text, bindparam, text
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from pidispatch.domain import words
-from pidispatch.domain.catchup import Slot, SlotState
-from pidispatch.domain.schedule import Timetable
-from pidispatch.domain.standing import Entry, Standing
-from pidispatch.domain.triggers import Missed
+from pidispatch.domain.schedules.timetable import Timetable
+from pidispatch.domain.triggers.catchup import Slot, SlotState
+from pidispatch.domain.triggers.inforce import Entry, Standing
+from pidispatch.domain.triggers.trigger import Missed
 from pidispatch.ports import MakeRun, Planned
 from pidispatch.store.database import Database
 from pidispatch.store.planning import CHUNK, Batch, lock_ahead

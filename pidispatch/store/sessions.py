@@ -2,7 +2,7 @@
 
 from sqlalchemy import BigInteger, Connection, LargeBinary, Text, bindparam, text
 
-from pidispatch.domain.session import KeptSession, NotKept
+from pidispatch.domain.runs.session import KeptSession, NotKept
 from pidispatch.store.database import Database
 
 KEEP = text("""

@@ -7,8 +7,8 @@ from datetime import date, datetime
 from sqlalchemy import Connection, Text, TextClause, bindparam, text
 from sqlalchemy.dialects.postgresql import ARRAY
 
-from pidispatch.domain.limits import EVERYTHING, Cap, WindowFill, fill_state
-from pidispatch.domain.run import Outcome, State
+from pidispatch.domain.limits.windows import EVERYTHING, Cap, WindowFill, fill_state
+from pidispatch.domain.runs.run import Outcome, State
 from pidispatch.store.breakers import BreakerRecord, read_open
 from pidispatch.store.database import Database
 from pidispatch.store.hosts import SILENT_SECONDS

@@ -7,8 +7,8 @@ from typing import Any, cast
 from sqlalchemy import Connection, Table, insert, text
 from sqlalchemy.dialects.postgresql import insert as insert_or_nothing
 
-from pidispatch.domain.ask import Ask, Kinship, Terms
-from pidispatch.domain.run import NewRun, State
+from pidispatch.domain.runs.ask import Ask, Kinship, Terms
+from pidispatch.domain.runs.run import NewRun, State
 from pidispatch.store.models import Run, RunPayload
 from pidispatch.store.rows import record
 from pidispatch.store.waits import add_wait

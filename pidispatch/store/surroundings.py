@@ -2,7 +2,7 @@
 
 from sqlalchemy import text
 
-from pidispatch.domain.explain import Surroundings
+from pidispatch.domain.runs.explain import Surroundings
 from pidispatch.store.database import Database
 from pidispatch.store.models import OCCUPYING_SQL
 from pidispatch.store.rows import record

@@ -7,9 +7,19 @@ from typing import Any, assert_never
 from sqlalchemy import Connection
 
 from pidispatch.domain import words
-from pidispatch.domain.run import NewRun
-from pidispatch.domain.triggers import WaitAfter
-from pidispatch.domain.waiting import Answer, GiveUp, HeldRun, Hold, Progress, Start, Step, read, written
+from pidispatch.domain.runs.ask import WaitAfter
+from pidispatch.domain.runs.run import NewRun
+from pidispatch.domain.triggers.wait import (
+    Answer,
+    GiveUp,
+    HeldRun,
+    Hold,
+    Progress,
+    Start,
+    Step,
+    read,
+    written,
+)
 from pidispatch.store import waitsql
 from pidispatch.store.database import Database
 from pidispatch.store.ledger import close, expire_payload

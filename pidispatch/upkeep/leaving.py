@@ -6,7 +6,7 @@ from collections.abc import Callable
 import structlog
 
 from pidispatch.domain import words
-from pidispatch.domain.run import Occupant
+from pidispatch.domain.runs.run import Occupant
 from pidispatch.errors import DatabaseUnavailable
 from pidispatch.ports import Occupants
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from pidispatch.domain.oneshot import Spent, is_once, mark_of, marked, unmarked
+from pidispatch.domain.triggers.oneshot import Spent, is_once, mark_of, marked, unmarked
 from pidispatch.errors import CannotRearm, PidispatchError
 from pidispatch.ports import OneShots, TriggersFile
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import structlog
 
-from pidispatch.domain.run import Occupant
-from pidispatch.domain.sandbox import LABEL_ATTEMPT, LABEL_ROLE, LABEL_RUN, ROLE_JOB
+from pidispatch.domain.box.sandbox import LABEL_ATTEMPT, LABEL_ROLE, LABEL_RUN, ROLE_JOB
+from pidispatch.domain.runs.run import Occupant
 from pidispatch.errors import PidispatchError
 from pidispatch.ports import Boxes, BoxState, Doors, HostFiles, Occupants
 

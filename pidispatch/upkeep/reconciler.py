@@ -9,7 +9,7 @@ from typing import assert_never
 import structlog
 
 from pidispatch.domain import words
-from pidispatch.domain.reconcile import (
+from pidispatch.domain.runs.reconcile import (
     STOP_GRACE,
     Absence,
     Action,
@@ -19,7 +19,7 @@ from pidispatch.domain.reconcile import (
     departure_of,
     stop_is_unconfirmed,
 )
-from pidispatch.domain.run import Claim, Occupant
+from pidispatch.domain.runs.run import Claim, Occupant
 from pidispatch.errors import EngineUnavailable, PidispatchError, QueueUnavailable, StaleEpoch
 from pidispatch.execute.finding import BoxFinder
 from pidispatch.execute.finish import Finisher

@@ -9,9 +9,9 @@ from time import monotonic
 import structlog
 
 from pidispatch.domain import words
-from pidispatch.domain.disks import NOISE, Bounds, FileSystem, Room, blame
-from pidispatch.domain.run import State
-from pidispatch.domain.sandbox import LABEL_ROLE, LABEL_RUN, OUTBOX_DIR, ROLE_JOB, SESSION_DIR
+from pidispatch.domain.box.disks import NOISE, Bounds, FileSystem, Room, blame
+from pidispatch.domain.box.sandbox import LABEL_ROLE, LABEL_RUN, OUTBOX_DIR, ROLE_JOB, SESSION_DIR
+from pidispatch.domain.runs.run import State
 from pidispatch.errors import PidispatchError
 from pidispatch.ports import Boxes, BoxState, BoxWatch, Measure, Occupants, WrittenBy
 from pidispatch.upkeep.pool import DaemonPool

@@ -7,16 +7,16 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pidispatch.domain import words
-from pidispatch.domain.arrival import CLI, CRON, Arrival, Delivery
-from pidispatch.domain.ask import Ask
-from pidispatch.domain.bounds import path_bytes
-from pidispatch.domain.catchup import Slot, SlotState
-from pidispatch.domain.identity import folder_mutex, folder_scope, scheduled_run_id, trigger_name
-from pidispatch.domain.run import NewRun
-from pidispatch.domain.standing import Entry
-from pidispatch.domain.subject import folder_subject
-from pidispatch.domain.task import cut_task
-from pidispatch.domain.triggers import Cron, Trigger, WhileRunning, Work
+from pidispatch.domain.runs.ask import Ask
+from pidispatch.domain.runs.names import folder_mutex, folder_scope, scheduled_run_id, trigger_name
+from pidispatch.domain.runs.run import NewRun
+from pidispatch.domain.text.task import cut_task
+from pidispatch.domain.triggers.arrival import CLI, CRON, Arrival, Delivery
+from pidispatch.domain.triggers.bounds import path_bytes
+from pidispatch.domain.triggers.catchup import Slot, SlotState
+from pidispatch.domain.triggers.inforce import Entry
+from pidispatch.domain.triggers.subject import folder_subject
+from pidispatch.domain.triggers.trigger import Cron, Trigger, WhileRunning, Work
 from pidispatch.errors import FolderRefused
 from pidispatch.ports import LocalFolder, OpenFolder, Unrunnable
 

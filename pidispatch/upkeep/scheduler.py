@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import structlog
 
-from pidispatch.domain.standing import Standing, Zones, standing_of
-from pidispatch.domain.triggers import Triggers
+from pidispatch.domain.triggers.inforce import Standing, Zones, standing_of
+from pidispatch.domain.triggers.trigger import Triggers
 from pidispatch.errors import PidispatchError, QueueUnavailable
 from pidispatch.ports import Bell, Planned, Schedules
 from pidispatch.upkeep.scheduledruns import ScheduledRuns, beyond

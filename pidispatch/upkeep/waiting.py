@@ -10,7 +10,7 @@ from typing import assert_never
 
 import structlog
 
-from pidispatch.domain.waiting import (
+from pidispatch.domain.triggers.wait import (
     Answer,
     AskPrograms,
     Bounds,

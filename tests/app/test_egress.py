@@ -4,8 +4,8 @@ import pytest
 
 from pidispatch.app.egress import allowlist_in_force
 from pidispatch.config import load
-from pidispatch.domain.egress import Reason
-from pidispatch.domain.hostname import read_target
+from pidispatch.domain.egress.allowlist import Reason
+from pidispatch.domain.egress.hostname import read_target
 from pidispatch.errors import ConfigurationRefused
 
 

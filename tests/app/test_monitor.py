@@ -9,7 +9,7 @@ from pidispatch.app import busy
 from pidispatch.app.monitor import Monitor
 from pidispatch.app.places import Addresses
 from pidispatch.config import load
-from pidispatch.domain.health import FaultWord
+from pidispatch.domain.health.health import FaultWord
 from tests.cli.lives import begin, call, end
 from tests.store.builders import a_host, a_run
 from tests.support.breaking import open_one

@@ -11,7 +11,7 @@ import structlog
 
 from pidispatch.app.prices import prices_of, prices_problems
 from pidispatch.config import Place, load
-from pidispatch.domain.rates import Rating
+from pidispatch.domain.providers.rates import Rating
 from pidispatch.errors import ConfigurationRefused
 
 PLACE = Place(uid=1000, user_home="/home/me", host_name="h")

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from pidispatch.app.standing import StandingTriggers
-from pidispatch.domain.triggers import Triggers
+from pidispatch.domain.triggers.trigger import Triggers
 from pidispatch.errors import ConfigurationRefused
 
 

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
-from pidispatch.domain.outcome import End
-from pidispatch.domain.run import BoxEnd, Claim, Outcome, Result
+from pidispatch.domain.runs.outcome import End
+from pidispatch.domain.runs.run import BoxEnd, Claim, Outcome, Result
 from pidispatch.ports import Admitted, CallEnd
 from pidispatch.store.calls import PostgresCallLedger, PostgresTickets
 from pidispatch.store.database import Database

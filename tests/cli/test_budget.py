@@ -5,8 +5,8 @@ from datetime import date, datetime, timedelta
 import pytest
 
 from pidispatch.app import reading
-from pidispatch.domain.limits import Cap, Period, Unit
-from pidispatch.domain.policy import Policy, ScopeCaps
+from pidispatch.domain.limits.policy import Policy, ScopeCaps
+from pidispatch.domain.limits.windows import Cap, Period, Unit
 from pidispatch.entrypoints.cli.wording import amount, window_name
 from tests.cli.lives import begin, end
 from tests.cli.test_runs import name_of

@@ -7,8 +7,8 @@ import pytest
 from sqlalchemy import text
 
 from pidispatch.app import cancelling
-from pidispatch.domain.outcome import End
-from pidispatch.domain.run import BoxEnd, Outcome
+from pidispatch.domain.runs.outcome import End
+from pidispatch.domain.runs.run import BoxEnd, Outcome
 from pidispatch.store.endings import PostgresEndings
 from pidispatch.store.runs import PostgresRuns
 from tests.cli.lives import begin, call, end, meanwhile

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from pidispatch.app.checkup import boxes as boxcheck
-from pidispatch.domain.sandbox import (
+from pidispatch.domain.box.sandbox import (
     LABEL_ATTEMPT,
     LABEL_INSTALLATION,
     LABEL_ROLE,

@@ -3,9 +3,9 @@
 import pytest
 from sqlalchemy import text
 
-from pidispatch.domain.outcome import End
-from pidispatch.domain.run import BoxEnd, Outcome
-from pidispatch.domain.session import KeptSession, NotKept
+from pidispatch.domain.runs.outcome import End
+from pidispatch.domain.runs.run import BoxEnd, Outcome
+from pidispatch.domain.runs.session import KeptSession, NotKept
 from pidispatch.store.endings import PostgresEndings
 from pidispatch.store.runs import PostgresRuns
 from tests.cli.lives import begin

@@ -7,7 +7,7 @@ import tracemalloc
 import pytest
 
 from pidispatch.app import output
-from pidispatch.domain.redaction import MASK, Redactor
+from pidispatch.domain.text.redaction import MASK, Redactor
 from pidispatch.errors import EngineUnavailable
 from pidispatch.runtime.docker import DockerBoxes
 from pidispatch.runtime.engine import Engine

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pidispatch.domain.identity import folder_scope
+from pidispatch.domain.runs.names import folder_scope
 from tests.cli.lives import begin
 from tests.store.builders import a_host, a_run, try_next, value
 

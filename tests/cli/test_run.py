@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from pidispatch.domain.task import TASK_LIMIT
+from pidispatch.domain.text.task import TASK_LIMIT
 from pidispatch.errors import EngineUnavailable, ImageMissing
 from pidispatch.ports import FolderState
 from tests.cli.conftest import HEAD, SOMEBODY

@@ -2,9 +2,9 @@
 
 import pytest
 
-from pidispatch.domain.chaintree import Harvest
-from pidispatch.domain.outbox import Child, Refusal
-from pidispatch.domain.run import BoxEnd
+from pidispatch.domain.runs.chaintree import Harvest
+from pidispatch.domain.runs.outbox import Child, Refusal
+from pidispatch.domain.runs.run import BoxEnd
 from pidispatch.entrypoints.cli.wording import money_in_words
 from pidispatch.ports import CallEnd
 from pidispatch.store.calls import PostgresCallLedger, PostgresTickets

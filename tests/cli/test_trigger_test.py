@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from pidispatch.domain.subject import RunSubject
+from pidispatch.domain.triggers.subject import RunSubject
 from pidispatch.store.arrivals import PostgresArrivals
 from tests.store.arriving import an_arrival
 from tests.store.builders import a_host, value

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import text
 
-from pidispatch.domain.files.triggers import parse_triggers
-from pidispatch.domain.standing import standing_of
+from pidispatch.domain.triggers.grammar import parse_triggers
+from pidispatch.domain.triggers.inforce import standing_of
 from pidispatch.upkeep.scheduledruns import ScheduledRuns
 from tests.cli.lives import begin, end
 from tests.store.builders import a_host

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from pidispatch.domain.outcome import End
-from pidispatch.domain.run import Outcome
+from pidispatch.domain.runs.outcome import End
+from pidispatch.domain.runs.run import Outcome
 from pidispatch.store.runs import PostgresRuns
 from tests.cli.lives import DONE, FAILED, begin, call, end, meanwhile, until_asked
 from tests.store.builders import value

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import text
 
-from pidispatch.domain.triggers import WaitAfter, WaitProfile
-from pidispatch.domain.waiting import Answer, GiveUp, Hold, Start
+from pidispatch.domain.runs.ask import WaitAfter, WaitProfile
+from pidispatch.domain.triggers.wait import Answer, GiveUp, Hold, Start
 from pidispatch.store.waits import PostgresWaits
 from tests.cli.test_run import unboxed
 from tests.cli.test_runs import name_of

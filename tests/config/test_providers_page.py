@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
-from pidispatch.domain.files.providers import parse_providers
-from pidispatch.domain.providers import KNOWN
+from pidispatch.domain.providers.known import KNOWN
+from pidispatch.domain.providers.providersfile import parse_providers
 
 PAGE = (Path(__file__).parents[2] / "docs/providers.md").read_text()
 

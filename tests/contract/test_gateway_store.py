@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from pidispatch.domain.rates import CostClass
+from pidispatch.domain.providers.rates import CostClass
 from pidispatch.ports import NOTHING_KNOWN, Budget, CallEnd, CallOpened, CallRefused, Ticket, Worst
 from pidispatch.store import pauses
 from pidispatch.store.calls import PostgresCallLedger, PostgresTickets

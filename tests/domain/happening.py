@@ -1,8 +1,8 @@
 """Events and entries for tests, one line each."""
 
-from pidispatch.domain.ask import Ask
-from pidispatch.domain.event import Event, Item, Route
-from pidispatch.domain.triggers import (
+from pidispatch.domain.runs.ask import Ask
+from pidispatch.domain.triggers.event import Event, Item, Route
+from pidispatch.domain.triggers.trigger import (
     CommentEvent,
     Disarmed,
     IssueEvent,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pidispatch.domain.address import TcpAddress, UnixAddress, listen_address
+from pidispatch.domain.text.address import TcpAddress, UnixAddress, listen_address
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from pidispatch.domain.agentfiles import agent_files
+from pidispatch.domain.box.agentfiles import agent_files
 from pidispatch.gateway.calls import pressure, proxy
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from pidispatch.domain.ask import Ask
-from pidispatch.domain.bounds import bound_problems, path_bytes
-from pidispatch.domain.triggers import Triggers
+from pidispatch.domain.runs.ask import Ask
+from pidispatch.domain.triggers.bounds import bound_problems, path_bytes
+from pidispatch.domain.triggers.trigger import Triggers
 from tests.domain.files.triggers.builders import CRON, changed, one
 from tests.support.timed import an_entry
 

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pidispatch.domain import words
-from pidispatch.domain.breaker import (
+from pidispatch.domain.runs.run import Outcome
+from pidispatch.domain.triggers.breaker import (
     CLOSED,
     LONGEST_BACKOFF,
     Breaker,
@@ -20,7 +21,6 @@ from pidispatch.domain.breaker import (
     decide,
     failed_at,
 )
-from pidispatch.domain.run import Outcome
 from tests.support.wallclock import utc
 
 NOON = utc(2026, 5, 4, 12)

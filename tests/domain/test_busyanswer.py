@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pidispatch.domain.busyanswer import STATUSES, asked_pause, busy
-from pidispatch.domain.pressure import Busy
+from pidispatch.domain.providers.busyanswer import STATUSES, asked_pause, busy
+from pidispatch.domain.providers.pressure import Busy
 
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
 UNIX = int(NOON.timestamp())

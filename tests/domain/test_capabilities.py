@@ -2,7 +2,7 @@
 
 import pytest
 
-from pidispatch.domain.capabilities import LABEL, lacking
+from pidispatch.domain.runs.capabilities import LABEL, lacking
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from itertools import pairwise
 
 import pytest
 
-from pidispatch.domain.catchup import LONGEST_SPREAD, MOST_MADE_UP, SlotState, decide, spread
-from pidispatch.domain.triggers import Missed
+from pidispatch.domain.triggers.catchup import LONGEST_SPREAD, MOST_MADE_UP, SlotState, decide, spread
+from pidispatch.domain.triggers.trigger import Missed
 from tests.support.wallclock import utc
 
 NOW = utc(2026, 5, 4, 12)

@@ -1,7 +1,7 @@
 """A tree of runs stays within what it may use."""
 
-from pidispatch.domain.chaintree import Harvest, TreeCaps, TreeUse, within_tree
-from pidispatch.domain.outbox import Child, Refusal
+from pidispatch.domain.runs.chaintree import Harvest, TreeCaps, TreeUse, within_tree
+from pidispatch.domain.runs.outbox import Child, Refusal
 
 OVERSIZE = Refusal("0", "chain-oversize")
 

@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from pidispatch.domain.checkup import Differences, SeenBox, differences
-from pidispatch.domain.run import OCCUPYING, Occupant, State
+from pidispatch.domain.health.checkup import Differences, SeenBox, differences
+from pidispatch.domain.runs.run import OCCUPYING, Occupant, State
 
 NOW = datetime(2026, 11, 29, tzinfo=UTC)
 

@@ -2,8 +2,8 @@
 
 from datetime import timedelta
 
-from pidispatch.domain.coming import ClockChange, coming
-from pidispatch.domain.schedule import Timetable
+from pidispatch.domain.schedules.timetable import Timetable
+from pidispatch.domain.schedules.upcoming import ClockChange, coming
 from tests.support.wallclock import utc
 
 BERLIN = "Europe/Berlin"

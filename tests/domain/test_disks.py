@@ -2,7 +2,7 @@
 
 import pytest
 
-from pidispatch.domain.disks import GIB, Blame, Bounds, FileSystem, Room, blame
+from pidispatch.domain.box.disks import GIB, Blame, Bounds, FileSystem, Room, blame
 
 BOUNDS = Bounds(warn=5 * GIB, admit=2 * GIB, stop=GIB)
 MIB = 1024**2

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pidispatch.domain.egress import Allowlist, Entry, NotAnEntry, Reason, read_entries, read_entry
-from pidispatch.domain.egresspresets import PRESETS
-from pidispatch.domain.files.egressfile import parse_allowlist
-from pidispatch.domain.hostname import Target, normal_host, read_target
-from pidispatch.domain.publicaddress import is_public, plain_address, read_address
+from pidispatch.domain.egress.allowlist import Allowlist, Entry, NotAnEntry, Reason, read_entries, read_entry
+from pidispatch.domain.egress.allowlistfile import parse_allowlist
+from pidispatch.domain.egress.hostname import Target, normal_host, read_target
+from pidispatch.domain.egress.presets import PRESETS
+from pidispatch.domain.egress.publicaddress import is_public, plain_address, read_address
 from pidispatch.errors import ConfigurationRefused
 
 PRIVATE = [

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from pidispatch.domain.exitblocks import (
+from pidispatch.domain.runs.exitblocks import (
     SESSION_REASONS,
     Context,
     Resources,
@@ -13,7 +13,7 @@ from pidispatch.domain.exitblocks import (
     Usage,
     UsageRow,
 )
-from pidispatch.domain.exitfields import (
+from pidispatch.domain.runs.exitfields import (
     SAFE_INTEGER,
     count,
     read_context,

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pidispatch.domain.exitblocks import (
+from pidispatch.domain.runs.exitblocks import (
     SESSION_REASONS,
     Context,
     Resources,
@@ -20,8 +20,8 @@ from pidispatch.domain.exitblocks import (
     Usage,
     UsageRow,
 )
-from pidispatch.domain.exitfields import SAFE_INTEGER
-from pidispatch.domain.exitline import (
+from pidispatch.domain.runs.exitfields import SAFE_INTEGER
+from pidispatch.domain.runs.exitline import (
     MAX_DEPTH,
     MESSAGE_LIMIT,
     POLICY_LABELS,

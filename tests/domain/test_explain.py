@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pidispatch.domain.explain import (
+from pidispatch.domain.runs.explain import (
     GATES,
     LastAnswer,
     Surroundings,

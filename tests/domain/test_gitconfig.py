@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pidispatch.domain.gitconfig import settings_of
+from pidispatch.domain.box.gitconfig import settings_of
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pidispatch.domain.gitobjects import file_at, objects_of
+from pidispatch.domain.box.gitobjects import file_at, objects_of
 
 PATH = (b".pi", b"skills", b"review", b"SKILL.md")
 NAMES = ("", "^{tree}", ":.pi", ":.pi/skills", ":.pi/skills/review", ":.pi/skills/review/SKILL.md")

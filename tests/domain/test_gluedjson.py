@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pidispatch.domain.gluedjson import Scan, scan, value_start
+from pidispatch.domain.text.gluedjson import Scan, scan, value_start
 
 ANCHOR = '{"event":"'
 NO_LIMIT = 10**9

@@ -4,10 +4,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pidispatch.domain.disks import GIB, FileSystem
-from pidispatch.domain.health import Facts, FaultWord, RedisFacts, RowFacts, judge, unanswered
-from pidispatch.domain.healthrows import HostFacts, OpenCall, Overdue, Passing, Stopping, Unattended
-from pidispatch.domain.run import State
+from pidispatch.domain.box.disks import GIB, FileSystem
+from pidispatch.domain.health.health import Facts, FaultWord, RedisFacts, RowFacts, judge, unanswered
+from pidispatch.domain.health.rows import HostFacts, OpenCall, Overdue, Passing, Stopping, Unattended
+from pidispatch.domain.runs.run import State
 
 NOW = datetime(2026, 11, 29, 12, tzinfo=UTC)
 

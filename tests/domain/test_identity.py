@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta, timezone
 
-from pidispatch.domain.identity import folder_mutex, folder_scope, local_run_id, requeued_run_id
+from pidispatch.domain.runs.names import folder_mutex, folder_scope, local_run_id, requeued_run_id
 
 NOON = datetime(2026, 3, 1, 12, 0, 30, tzinfo=UTC)
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pidispatch.domain.landing import PERCENT, Fill, Landing, Limit, landing, stopped_at
+from pidispatch.domain.runs.budget_warning import PERCENT, Fill, Landing, Limit, landing, stopped_at
 
 
 def test_without_caps_nothing_is_near():

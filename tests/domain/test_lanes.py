@@ -5,8 +5,15 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
-from pidispatch.domain.lanes import MOST_LANES, ONE_WORD, Key, Leave, ask, tell
-from pidispatch.domain.pressure import LONGEST_WINDOW, PROBE_PATIENCE, Abandoned, Busy, Heard, NotBefore
+from pidispatch.domain.providers.lanes import MOST_LANES, ONE_WORD, Key, Leave, ask, tell
+from pidispatch.domain.providers.pressure import (
+    LONGEST_WINDOW,
+    PROBE_PATIENCE,
+    Abandoned,
+    Busy,
+    Heard,
+    NotBefore,
+)
 
 A, B, C = 1, 2, 3
 

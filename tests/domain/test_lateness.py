@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from pidispatch.domain.lateness import Cause, SlotFacts, Why, lateness
+from pidispatch.domain.schedules.lateness import Cause, SlotFacts, Why, lateness
 from tests.support.wallclock import utc
 
 PLANNED = utc(2027, 5, 3, 3)

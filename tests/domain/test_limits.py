@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pidispatch.domain.limits import (
+from pidispatch.domain.limits.windows import (
     Cap,
     Exceeds,
     Fits,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pidispatch.domain.masking import MOST_LINE, Keys, Mask, is_key
+from pidispatch.domain.text.masking import MOST_LINE, Keys, Mask, is_key
 from tests.domain.test_redaction import FORMS, KEY
 
 KEYS = Keys([KEY, "ollama", "lm-studio", "sk-no-key-required"])

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pidispatch.domain.ask import Ask
-from pidispatch.domain.event import MOST_LABELS, MOST_TEXT, Item
-from pidispatch.domain.matching import match, verdicts
-from pidispatch.domain.triggers import Cron, Kind, Trigger, Work
-from pidispatch.domain.verdicts import Dropped, Gate, Match, Stopped
+from pidispatch.domain.runs.ask import Ask
+from pidispatch.domain.triggers.event import MOST_LABELS, MOST_TEXT, Item
+from pidispatch.domain.triggers.matching import match, verdicts
+from pidispatch.domain.triggers.trigger import Cron, Kind, Trigger, Work
+from pidispatch.domain.triggers.verdicts import Dropped, Gate, Match, Stopped
 from tests.domain.happening import (
     AZURE,
     COMMENT,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pidispatch.domain import words
-from pidispatch.domain.outbox import Letter, Refusal, Wish, may_be_asked_for, read_request, request_names
+from pidispatch.domain.runs.outbox import Letter, Refusal, Wish, may_be_asked_for, read_request, request_names
 
 
 def a_request(**changes):

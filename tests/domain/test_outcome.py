@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from pidispatch.domain.outcome import Again, End, Evidence, judge
-from pidispatch.domain.run import Outcome, Result
+from pidispatch.domain.runs.outcome import Again, End, Evidence, judge
+from pidispatch.domain.runs.run import Outcome, Result
 
 RAN = Evidence(
     got_go=True,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pidispatch.domain.pause import PauseWindow, PauseWindows
+from pidispatch.domain.limits.pauses import PauseWindow, PauseWindows
 
 MINUTE = timedelta(minutes=1)
 # A day on which clocks change, in zones that change at 02:00, at midnight, by half an hour, backwards in winter.

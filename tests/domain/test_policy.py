@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pidispatch.domain.limits import (
+from pidispatch.domain.limits.policy import Policy, ScopeCaps, Subject
+from pidispatch.domain.limits.windows import (
     Cap,
     Exceeds,
     Fits,
@@ -17,7 +18,6 @@ from pidispatch.domain.limits import (
     decide,
     lock_order,
 )
-from pidispatch.domain.policy import Policy, ScopeCaps, Subject
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 PLAIN = Policy(provider="p", model="m", image="i", max_turns=30, max_tokens=None, concurrency=3, daily_cap=25)

@@ -5,7 +5,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
-from pidispatch.domain.pressure import (
+from pidispatch.domain.providers.pressure import (
     JITTER,
     LONGEST_PAUSE,
     LONGEST_WINDOW,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pidispatch.domain.providers import is_base_url, is_loopback
+from pidispatch.domain.providers.known import is_base_url, is_loopback
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from decimal import ROUND_CEILING, Decimal
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pidispatch.domain.rates import CacheWrites, Price, Rates, Rating, Tokens, no_price
+from pidispatch.domain.providers.rates import CacheWrites, Price, Rates, Rating, Tokens, no_price
 
 SONNET = Price(
     Rating.PRICED,

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pidispatch.domain.reconcile import Action, Box, act, stop_is_unconfirmed
-from pidispatch.domain.run import Occupant, State
+from pidispatch.domain.runs.reconcile import Action, Box, act, stop_is_unconfirmed
+from pidispatch.domain.runs.run import Occupant, State
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 RUNNING = Occupant(

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pidispatch.domain.redaction import LONGEST, MASK, MOST_TEXT, Redactor
+from pidispatch.domain.text.redaction import LONGEST, MASK, MOST_TEXT, Redactor
 
 KEY = "sk-ant-api03-Zx9_qWERTYuiop-1234567890asdfGHJKL"
 HIDES = Redactor([KEY])

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from pidispatch.domain.ask import Ask
-from pidispatch.domain.replicas import replica_subject, replicas_of
-from pidispatch.domain.run import NewRun
+from pidispatch.domain.runs.ask import Ask
+from pidispatch.domain.runs.run import NewRun
+from pidispatch.domain.triggers.replicas import replica_subject, replicas_of
 
 RUN = NewRun(
     public_id="github-7f3a",

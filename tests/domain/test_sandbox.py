@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pidispatch.domain.sandbox import MIB, BoxSpec, box_name, explain_start_failure
+from pidispatch.domain.box.sandbox import MIB, BoxSpec, box_name, explain_start_failure
 
 TINI = b"[FATAL tini (7)] exec /opt/runner failed: "
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pidispatch.domain.schedule import Timetable, pattern_problem
+from pidispatch.domain.schedules.timetable import Timetable, pattern_problem
 from tests.support.wallclock import instants, utc
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pidispatch.domain.session import KeptSession, Staged, problem_of, stage
+from pidispatch.domain.runs.session import KeptSession, Staged, problem_of, stage
 
 HEADER = b'{"type":"session","version":3,"id":"x","cwd":"/workspace"}\n'
 

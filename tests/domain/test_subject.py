@@ -2,10 +2,10 @@
 
 import pytest
 
-from pidispatch.domain.arrival import Arrived, Became, Step, There, decide
-from pidispatch.domain.event import Item
-from pidispatch.domain.subject import RunSubject, folder_subject, forge_subject
-from pidispatch.domain.triggers import Kind, WhileRunning
+from pidispatch.domain.triggers.arrival import Arrived, Became, Step, There, decide
+from pidispatch.domain.triggers.event import Item
+from pidispatch.domain.triggers.subject import RunSubject, folder_subject, forge_subject
+from pidispatch.domain.triggers.trigger import Kind, WhileRunning
 
 QUEUE, SKIP, SUPERSEDE, PARALLEL = WhileRunning
 WAITS = There(2, "two", waits=True)

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from pidispatch.domain.exitline import MESSAGE_LIMIT, parse_exit
-from pidispatch.domain.redaction import MASK, Redactor
-from pidispatch.domain.telemetry import MOST_BYTES, Compared, Measured, Observed, compare, telemetry
+from pidispatch.domain.runs.exitline import MESSAGE_LIMIT, parse_exit
+from pidispatch.domain.runs.telemetry import MOST_BYTES, Compared, Measured, Observed, compare, telemetry
+from pidispatch.domain.text.redaction import MASK, Redactor
 
 KEY = "sk-ant-api03-Zx9_qWERTYuiop-1234567890asdfGHJKL"
 ROW = {

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pidispatch.domain.triggers import WaitAfter, WaitProfile
-from pidispatch.domain.waiting import (
+from pidispatch.domain.runs.ask import WaitAfter, WaitProfile
+from pidispatch.domain.triggers.wait import (
     Answer,
     AskPrograms,
     Bounds,

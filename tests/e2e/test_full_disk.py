@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pidispatch.domain.sandbox import MIB
+from pidispatch.domain.box.sandbox import MIB
 from pidispatch.entrypoints.scripted import ScriptedProvider
 from tests.e2e.installation import Installation, eventually
 from tests.support.disks import ext4_disk, fill_but

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pidispatch.domain.rates import Price, Rates, Rating, Tokens
+from pidispatch.domain.providers.rates import Price, Rates, Rating, Tokens
 from tests.e2e.conftest import an_installation
 from tests.e2e.installation import Installation, eventually
 

@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from pidispatch.domain.egress import Allowlist
-from pidispatch.domain.files.egressfile import parse_allowlist
-from pidispatch.domain.sandbox import GATE_DIR, JOB_DIR, MIB, WORKSPACE_DIR, Mount
+from pidispatch.domain.box.sandbox import GATE_DIR, JOB_DIR, MIB, WORKSPACE_DIR, Mount
+from pidispatch.domain.egress.allowlist import Allowlist
+from pidispatch.domain.egress.allowlistfile import parse_allowlist
 from pidispatch.gateway.egress.log import Evidence
 from pidispatch.gateway.egress.tunnel import Egress
 from pidispatch.gateway.process import Gateway

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pidispatch.domain.sandbox import Mount
+from pidispatch.domain.box.sandbox import Mount
 
 pytestmark = pytest.mark.docker
 pip = pytest.importorskip("pip")

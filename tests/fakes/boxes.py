@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from pidispatch.domain.sandbox import LABEL_INSTALLATION, BoxSpec
+from pidispatch.domain.box.sandbox import LABEL_INSTALLATION, BoxSpec
 from pidispatch.errors import BoxFault, EngineUnavailable, ImageMissing, NameTaken
 from pidispatch.ports import BoxState
 

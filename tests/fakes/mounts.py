@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from pidispatch.domain.sandbox import Mount
+from pidispatch.domain.box.sandbox import Mount
 
 
 @dataclass

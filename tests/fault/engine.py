@@ -14,7 +14,7 @@ from typing import Any
 
 import psutil
 
-from pidispatch.domain.sandbox import LABEL_ATTEMPT, LABEL_INSTALLATION, LABEL_ROLE, LABEL_RUN, ROLE_JOB
+from pidispatch.domain.box.sandbox import LABEL_ATTEMPT, LABEL_INSTALLATION, LABEL_ROLE, LABEL_RUN, ROLE_JOB
 from tests.support.image import IMAGE
 
 

@@ -16,8 +16,8 @@ import psutil
 from sqlalchemy import text
 
 from pidispatch.app.up import worker_command
-from pidispatch.domain.identity import folder_mutex, folder_scope
-from pidispatch.domain.run import NewRun
+from pidispatch.domain.runs.names import folder_mutex, folder_scope
+from pidispatch.domain.runs.run import NewRun
 from pidispatch.entrypoints.scripted import Asked, ScriptedProvider
 from pidispatch.errors import DatabaseUnavailable
 from pidispatch.gateway.client import ControlDoors

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from pidispatch.domain.files.projects import parse_boundaries
-from pidispatch.domain.files.scopedlimits import ScopedLimits, parse_scoped_limits
+from pidispatch.domain.limits.limitsfile import ScopedLimits, parse_scoped_limits
+from pidispatch.domain.limits.projects import parse_boundaries
 from pidispatch.errors import ConfigurationRefused
 from pidispatch.files import LiveFile, LiveFiles
 

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from pidispatch.domain import words
-from pidispatch.domain.outbox import WHOLE_OUTBOX, Letter
+from pidispatch.domain.runs.outbox import WHOLE_OUTBOX, Letter
 from pidispatch.files import untrusted
 from pidispatch.files.outbox import read_outbox
 from tests.support.patience import slowness

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from pidispatch.domain.session import NotKept
+from pidispatch.domain.runs.session import NotKept
 from pidispatch.files.session import read_session
 from tests.support.patience import slowness
 

@@ -3,7 +3,7 @@
 import pytest
 from structlog.testing import capture_logs
 
-from pidispatch.domain.files.overlay import Overlay, parse_overlay
+from pidispatch.domain.limits.settings import Overlay, parse_overlay
 from pidispatch.files import StrictFile, Unusable
 
 

@@ -9,12 +9,12 @@ from pidispatch.admit.checks import Checks
 from pidispatch.admit.gate import AdmissionGate
 from pidispatch.app.marks import mark_keeper, mark_reader
 from pidispatch.app.standing import StandingTriggers
-from pidispatch.domain.outbox import Letter
-from pidispatch.domain.policy import Policy
-from pidispatch.domain.rates import Rating
-from pidispatch.domain.reconcile import Departure
-from pidispatch.domain.redaction import Redactor
-from pidispatch.domain.session import NotKept
+from pidispatch.domain.limits.policy import Policy
+from pidispatch.domain.providers.rates import Rating
+from pidispatch.domain.runs.outbox import Letter
+from pidispatch.domain.runs.reconcile import Departure
+from pidispatch.domain.runs.session import NotKept
+from pidispatch.domain.text.redaction import Redactor
 from pidispatch.errors import EngineUnavailable, FolderRefused, GatewayUnavailable
 from pidispatch.execute.chain import ChainCollector, ChainLimits
 from pidispatch.execute.changes import Changes

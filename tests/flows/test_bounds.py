@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from pidispatch.domain.policy import ScopeCaps
+from pidispatch.domain.limits.policy import ScopeCaps
 from pidispatch.errors import SkillsRefused
 from pidispatch.ports import ImageFacts
 from tests.flows.site import IMAGE

@@ -5,7 +5,7 @@ import json
 import pytest
 from sqlalchemy import text
 
-from pidispatch.domain.outbox import Letter
+from pidispatch.domain.runs.outbox import Letter
 from pidispatch.errors import BoxFault, DatabaseUnavailable, EngineUnavailable
 from pidispatch.execute.chain import ChainLimits
 from tests.flows.site import Site

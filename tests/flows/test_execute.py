@@ -5,7 +5,7 @@ import json
 import pytest
 from sqlalchemy import text
 
-from pidispatch.domain.sandbox import LABEL_ATTEMPT, LABEL_INSTALLATION, LABEL_RUN
+from pidispatch.domain.box.sandbox import LABEL_ATTEMPT, LABEL_INSTALLATION, LABEL_RUN
 from pidispatch.errors import DiskFull, EngineUnavailable, EntrypointMissing, NameTaken, WrongArchitecture
 from pidispatch.ports import CallEnd
 from tests.flows.site import INSTALLATION

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import text
 
-from pidispatch.domain.session import PI_VERSION_LABEL, NotKept
+from pidispatch.domain.runs.session import PI_VERSION_LABEL, NotKept
 from pidispatch.errors import GatewayUnavailable
 from pidispatch.ports import ImageFacts
 from pidispatch.store import cancelling, granting, requeueing

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import text
 
-from pidispatch.domain.policy import ScopeCaps
+from pidispatch.domain.limits.policy import ScopeCaps
 from pidispatch.ports import CallEnd, Refused
 from tests.store.builders import a_run, assert_ledger_is_exact, row, value
 from tests.support.calls import cost as priced

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from pidispatch.domain.files.triggers import without_disarmed
-from pidispatch.domain.subject import RunSubject
+from pidispatch.domain.triggers.grammar import without_disarmed
+from pidispatch.domain.triggers.subject import RunSubject
 from pidispatch.store.arrivals import PostgresArrivals
 from tests.flows.site import Site
 from tests.store.arriving import an_arrival

@@ -3,8 +3,7 @@
 from sqlalchemy import text
 from structlog.testing import capture_logs
 
-from pidispatch.domain.reconcile import Departure
-from pidispatch.domain.sandbox import (
+from pidispatch.domain.box.sandbox import (
     LABEL_ATTEMPT,
     LABEL_INSTALLATION,
     LABEL_ROLE,
@@ -13,6 +12,7 @@ from pidispatch.domain.sandbox import (
     BoxSpec,
     box_name,
 )
+from pidispatch.domain.runs.reconcile import Departure
 from pidispatch.errors import QueueUnavailable
 from tests.flows.site import INSTALLATION
 from tests.store.builders import HOST, IDENTITY, WORKER, a_run, assert_ledger_is_exact, row, value

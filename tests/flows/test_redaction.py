@@ -10,8 +10,8 @@ from urllib.parse import quote
 import pytest
 from sqlalchemy import text
 
-from pidispatch.domain.outbox import Letter
-from pidispatch.domain.redaction import MASK
+from pidispatch.domain.runs.outbox import Letter
+from pidispatch.domain.text.redaction import MASK
 from pidispatch.entrypoints.scripted import ScriptedProvider
 from pidispatch.gateway.client import ControlDoors
 from pidispatch.gateway.process import Gateway

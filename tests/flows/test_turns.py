@@ -1,6 +1,6 @@
 """Which lock a run takes turns by: a folder's is looked up, a forge's run brings that of its subject."""
 
-from pidispatch.domain.triggers import WhileRunning
+from pidispatch.domain.triggers.trigger import WhileRunning
 from pidispatch.store.admission import PostgresAdmissions
 from pidispatch.store.arrivals import PostgresArrivals
 from tests.store.arriving import ISSUE, an_arrival

@@ -8,8 +8,8 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import text
 
-from pidispatch.domain.triggers import WaitAfter, WaitProfile
-from pidispatch.domain.waiting import Bounds
+from pidispatch.domain.runs.ask import WaitAfter, WaitProfile
+from pidispatch.domain.triggers.wait import Bounds
 from pidispatch.errors import DatabaseUnavailable, QueueUnavailable
 from pidispatch.ports import CheckEnd
 from pidispatch.services.waitcheck import CheckPrograms

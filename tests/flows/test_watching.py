@@ -8,7 +8,7 @@ import time
 import pytest
 from structlog.testing import capture_logs
 
-from pidispatch.domain.sandbox import (
+from pidispatch.domain.box.sandbox import (
     LABEL_ATTEMPT,
     LABEL_INSTALLATION,
     LABEL_ROLE,

@@ -3,7 +3,7 @@
 import random
 from typing import Any
 
-from pidispatch.domain.wireapis import RESPONSES
+from pidispatch.domain.providers.wireapis import RESPONSES
 
 
 def request_of(api: str, messages: list[dict[str, Any]], **more: Any) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from pidispatch.domain.rates import CostClass
+from pidispatch.domain.providers.rates import CostClass
 from pidispatch.errors import DatabaseUnavailable
 from pidispatch.ports import (
     NOTHING_KNOWN,

@@ -5,8 +5,8 @@ import threading
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
-from pidispatch.domain.rates import Price, Tokens
-from pidispatch.domain.wireapis import ANTHROPIC, RESPONSES
+from pidispatch.domain.providers.rates import Price, Tokens
+from pidispatch.domain.providers.wireapis import ANTHROPIC, RESPONSES
 from tests.gateway.counting import counted
 from tests.support.jsonprovider import JsonProvider
 

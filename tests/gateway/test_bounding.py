@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pidispatch.domain.rates import CacheWrites, Price, Rates, Rating
-from pidispatch.domain.wireapis import ANTHROPIC, OPENAI, RESPONSES, WIRE_APIS
+from pidispatch.domain.providers.rates import CacheWrites, Price, Rates, Rating
+from pidispatch.domain.providers.wireapis import ANTHROPIC, OPENAI, RESPONSES, WIRE_APIS
 from pidispatch.gateway.calls.bounding import LARGEST_WINDOW, OVERHEAD, SLACK, USUAL_OUTPUT, Bounds
 from pidispatch.gateway.calls.envelope import edited, read_envelope
 from pidispatch.gateway.calls.prefixes import MOST_REQUESTS, MOST_RUNS

@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
-from pidispatch.domain.rates import Price, Rates, Rating, Tokens
-from pidispatch.domain.wireapis import WIRE_APIS
+from pidispatch.domain.providers.rates import Price, Rates, Rating, Tokens
+from pidispatch.domain.providers.wireapis import WIRE_APIS
 from pidispatch.domain.words import Use, words_of
 from pidispatch.gateway.calls.reach import denial
 from pidispatch.ports import NOTHING_KNOWN

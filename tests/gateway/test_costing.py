@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from pidispatch.domain.rates import CacheWrites, CostClass, Price, Rates, Rating, no_price
+from pidispatch.domain.providers.rates import CacheWrites, CostClass, Price, Rates, Rating, no_price
 from pidispatch.gateway.calls.costing import cost_of, dearest_of, most_of
 from pidispatch.ports import CallEnd, Cost
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pidispatch.domain.wireapis import ANTHROPIC, OPENAI, RESPONSES, WIRE_APIS
+from pidispatch.domain.providers.wireapis import ANTHROPIC, OPENAI, RESPONSES, WIRE_APIS
 from pidispatch.gateway.calls.envelope import NotARequest, edited, limit_edits, read_envelope, usage_edits
 from pidispatch.gateway.wire.apis import BY_NAME
 

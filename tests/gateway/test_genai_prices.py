@@ -11,7 +11,7 @@ from genai_prices import Usage
 from genai_prices.data import providers
 from genai_prices.types import ModelPrice, Tier, TieredPrices
 
-from pidispatch.domain.rates import Rates, Rating, Tokens
+from pidispatch.domain.providers.rates import Rates, Rating, Tokens
 from pidispatch.gateway.prices.genai import BOOKS, GenaiPrices, tiers_of
 from pidispatch.gateway.providers import KNOWN
 

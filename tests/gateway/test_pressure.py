@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 from structlog.testing import capture_logs
 
-from pidispatch.domain import lanes
-from pidispatch.domain.lanes import Leave
-from pidispatch.domain.pressure import Busy, Heard
+from pidispatch.domain.providers import lanes
+from pidispatch.domain.providers.lanes import Leave
+from pidispatch.domain.providers.pressure import Busy, Heard
 from pidispatch.entrypoints.scripted import ScriptedProvider
 from pidispatch.entrypoints.scripted.scenarios import Failure
 from pidispatch.gateway.calls.pressure import Asker, Pressure, Waiter

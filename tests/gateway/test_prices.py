@@ -2,8 +2,8 @@
 
 import json
 
-from pidispatch.domain.files.prices import parse_prices
-from pidispatch.domain.rates import Price, Rates, Rating
+from pidispatch.domain.providers.pricesfile import parse_prices
+from pidispatch.domain.providers.rates import Price, Rates, Rating
 from pidispatch.gateway.prices.table import FilePrices
 
 BOOK = Price(Rating.PRICED, ((0, Rates(5, 5, 5, 5, 5)),), "genai-prices 1")

@@ -2,10 +2,10 @@
 
 import pytest
 
-from pidispatch.domain.files.piauth import Stored
-from pidispatch.domain.files.providers import KeyFrom, ModelFigures, ProviderEntry
-from pidispatch.domain.providers import KNOWN, key_names
-from pidispatch.domain.wireapis import ANTHROPIC, OPENAI, WIRE_APIS
+from pidispatch.domain.providers.known import KNOWN, key_names
+from pidispatch.domain.providers.piauth import Stored
+from pidispatch.domain.providers.providersfile import KeyFrom, ModelFigures, ProviderEntry
+from pidispatch.domain.providers.wireapis import ANTHROPIC, OPENAI, WIRE_APIS
 from pidispatch.errors import ConfigurationRefused
 from pidispatch.gateway.providers import Providers
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from pidispatch.domain.redaction import MASK, MOST_TEXT
+from pidispatch.domain.text.redaction import MASK, MOST_TEXT
 from pidispatch.errors import GatewayUnavailable
 from tests.gateway.parts import KEY, chat
 

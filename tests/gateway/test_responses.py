@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from pidispatch.domain.rates import Doubt
-from pidispatch.domain.wireapis import RESPONSES
+from pidispatch.domain.providers.rates import Doubt
+from pidispatch.domain.providers.wireapis import RESPONSES
 from pidispatch.ports import CallEnd
 from tests.gateway.test_metering import AT_MOST, JSON, measure, sse
 

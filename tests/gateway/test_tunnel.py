@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from pidispatch.domain.egress import Allowlist, Reason
-from pidispatch.domain.files.egressfile import parse_allowlist
-from pidispatch.domain.hostname import Target
+from pidispatch.domain.egress.allowlist import Allowlist, Reason
+from pidispatch.domain.egress.allowlistfile import parse_allowlist
+from pidispatch.domain.egress.hostname import Target
 from pidispatch.errors import DatabaseUnavailable
 from pidispatch.gateway.egress.log import Evidence
 from pidispatch.gateway.egress.tunnel import Egress

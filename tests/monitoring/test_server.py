@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from pidispatch.domain.address import TcpAddress, UnixAddress
+from pidispatch.domain.text.address import TcpAddress, UnixAddress
 from pidispatch.monitoring.server import Answer, serve
 from tests.support.patience import LONGER
 

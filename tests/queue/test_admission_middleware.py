@@ -4,7 +4,7 @@ import dramatiq
 import pytest
 from dramatiq.brokers.stub import StubBroker
 
-from pidispatch.domain.run import Claim
+from pidispatch.domain.runs.run import Claim
 from pidispatch.queue.admission import Admission, take_claim
 from pidispatch.queue.bells import START
 

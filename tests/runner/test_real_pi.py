@@ -7,9 +7,9 @@ import time
 import pytest
 from docker.types import Mount
 
-from pidispatch.domain.agentfiles import agent_files
-from pidispatch.domain.sandbox import BoxSpec
-from pidispatch.domain.session import problem_of
+from pidispatch.domain.box.agentfiles import agent_files
+from pidispatch.domain.box.sandbox import BoxSpec
+from pidispatch.domain.runs.session import problem_of
 from pidispatch.runtime.engine import Engine
 from tests.runner import scripted
 from tests.runner.support import ENV

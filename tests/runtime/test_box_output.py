@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from pidispatch.domain.sandbox import MIB
+from pidispatch.domain.box.sandbox import MIB
 from tests.support.boxes import a_box
 from tests.support.patience import eventually, slowness
 

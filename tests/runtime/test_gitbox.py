@@ -7,7 +7,7 @@ import zlib
 
 import pytest
 
-from pidispatch.domain.sandbox import LABEL_BORN, LABEL_INSTALLATION, LABEL_ROLE, MIB, ROLE_GIT
+from pidispatch.domain.box.sandbox import LABEL_BORN, LABEL_INSTALLATION, LABEL_ROLE, MIB, ROLE_GIT
 from pidispatch.errors import BoxFault, EntrypointMissing, ImageMissing
 from pidispatch.ports import LocalFolder
 from pidispatch.runtime.gitbox import DockerGitBox

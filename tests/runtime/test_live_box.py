@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from pidispatch.domain.sandbox import (
+from pidispatch.domain.box.sandbox import (
     AGENT_DIR,
     GATE_DIR,
     HOME_DIR,

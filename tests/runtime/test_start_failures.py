@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from pidispatch.domain.sandbox import Mount, explain_start_failure
+from pidispatch.domain.box.sandbox import Mount, explain_start_failure
 from pidispatch.errors import BoxFault, DiskFull, EngineUnavailable, ImageMissing
 from pidispatch.runtime.docker import DockerBoxes
 from pidispatch.runtime.engine import Engine

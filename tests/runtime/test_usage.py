@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from pidispatch.domain.sandbox import MIB, Mount
+from pidispatch.domain.box.sandbox import MIB, Mount
 from pidispatch.runtime.usage import bytes_below, written_by
 from tests.support.boxes import SOMEBODY, a_box
 from tests.support.patience import eventually

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from pidispatch.domain.reconcile import Departure
+from pidispatch.domain.runs.reconcile import Departure
 from pidispatch.services.faults import ServiceFailed
 from pidispatch.services.lifelines import Lifelines
 from tests.services.conftest import ROOT

@@ -2,12 +2,12 @@
 
 from itertools import count
 
-from pidispatch.domain.arrival import Arrival, Delivery
-from pidispatch.domain.ask import Ask
-from pidispatch.domain.event import Item
-from pidispatch.domain.run import NewRun
-from pidispatch.domain.subject import RunSubject, folder_subject, forge_subject
-from pidispatch.domain.triggers import Kind, WhileRunning
+from pidispatch.domain.runs.ask import Ask
+from pidispatch.domain.runs.run import NewRun
+from pidispatch.domain.triggers.arrival import Arrival, Delivery
+from pidispatch.domain.triggers.event import Item
+from pidispatch.domain.triggers.subject import RunSubject, folder_subject, forge_subject
+from pidispatch.domain.triggers.trigger import Kind, WhileRunning
 from tests.store.builders import HOST
 
 ISSUE = forge_subject(Kind.GITHUB, "acme/web", 7, Item.ISSUE, "fix")

@@ -4,11 +4,10 @@ from itertools import count
 
 from sqlalchemy import text
 
-from pidispatch.domain.ask import Terms
-from pidispatch.domain.hostidentity import Identity
-from pidispatch.domain.limits import EVERYTHING, Cap, run_caps
-from pidispatch.domain.run import Claim, NewRun
-from pidispatch.domain.triggers import WaitAfter, WaitProfile
+from pidispatch.domain.health.hostidentity import Identity
+from pidispatch.domain.limits.windows import EVERYTHING, Cap, run_caps
+from pidispatch.domain.runs.ask import Terms, WaitAfter, WaitProfile
+from pidispatch.domain.runs.run import Claim, NewRun
 from pidispatch.ports import Admitted, Answer, Ready
 from pidispatch.store.admission import PostgresAdmissions
 from pidispatch.store.database import Database

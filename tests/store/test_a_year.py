@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import event, text
 
-from pidispatch.domain.triggers import Missed
+from pidispatch.domain.triggers.trigger import Missed
 from pidispatch.errors import DatabaseUnavailable
 from pidispatch.store.database import Database
 from tests.store.builders import a_host

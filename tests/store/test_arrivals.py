@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import text
 
-from pidispatch.domain.arrival import Became
-from pidispatch.domain.outcome import Again
-from pidispatch.domain.run import BoxEnd
-from pidispatch.domain.subject import RunSubject
-from pidispatch.domain.triggers import WhileRunning
+from pidispatch.domain.runs.outcome import Again
+from pidispatch.domain.runs.run import BoxEnd
+from pidispatch.domain.triggers.arrival import Became
+from pidispatch.domain.triggers.subject import RunSubject
+from pidispatch.domain.triggers.trigger import WhileRunning
 from pidispatch.ports import Admitted
 from pidispatch.store.arrivals import PostgresArrivals
 from pidispatch.store.calls import PostgresTickets

@@ -4,8 +4,8 @@ from dataclasses import fields, replace
 
 from sqlalchemy import text
 
-from pidispatch.domain.ask import Ask, Kinship, Terms
-from pidispatch.domain.run import NewRun
+from pidispatch.domain.runs.ask import Ask, Kinship, Terms
+from pidispatch.domain.runs.run import NewRun
 from pidispatch.store.submissions import ALONE, AS_ASKED, NESTED, OWN, PAYLOADS, RUNS, add_run, kept
 from tests.store.builders import a_host, a_run, row, try_next
 from tests.support.asking import asking

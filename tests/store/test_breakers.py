@@ -9,10 +9,10 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import text
 
-from pidispatch.domain.breaker import Rules
-from pidispatch.domain.outcome import End
-from pidispatch.domain.run import BoxEnd, Outcome
-from pidispatch.domain.triggers import Missed
+from pidispatch.domain.runs.outcome import End
+from pidispatch.domain.runs.run import BoxEnd, Outcome
+from pidispatch.domain.triggers.breaker import Rules
+from pidispatch.domain.triggers.trigger import Missed
 from pidispatch.ports import Refused
 from pidispatch.store.admission import PostgresAdmissions
 from pidispatch.store.breakers import NoSuchTrigger, breaker_of_run, breakers_of, close, read_open

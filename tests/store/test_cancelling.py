@@ -3,8 +3,8 @@
 import pytest
 from sqlalchemy import text
 
-from pidispatch.domain.outcome import Again, End
-from pidispatch.domain.run import BoxEnd, Outcome, State
+from pidispatch.domain.runs.outcome import Again, End
+from pidispatch.domain.runs.run import BoxEnd, Outcome, State
 from pidispatch.errors import StaleEpoch
 from pidispatch.store import cancelling
 from pidispatch.store.calls import PostgresTickets

@@ -5,11 +5,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from sqlalchemy import event, text
 
-from pidispatch.domain.chaintree import Harvest, TreeCaps
-from pidispatch.domain.identity import chained_run_id
-from pidispatch.domain.outbox import Child, Refusal
-from pidispatch.domain.outcome import End
-from pidispatch.domain.run import BoxEnd, Outcome, Result
+from pidispatch.domain.runs.chaintree import Harvest, TreeCaps
+from pidispatch.domain.runs.names import chained_run_id
+from pidispatch.domain.runs.outbox import Child, Refusal
+from pidispatch.domain.runs.outcome import End
+from pidispatch.domain.runs.run import BoxEnd, Outcome, Result
 from pidispatch.errors import StaleEpoch
 from pidispatch.ports import Admitted, CallEnd, ChainAnswer
 from pidispatch.store import requeueing

@@ -5,10 +5,10 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import text
 
-from pidispatch.domain.limits import EVERYTHING, Cap, Period, Unit
-from pidispatch.domain.outcome import Again, End
-from pidispatch.domain.rates import CostClass
-from pidispatch.domain.run import BoxEnd, Outcome
+from pidispatch.domain.limits.windows import EVERYTHING, Cap, Period, Unit
+from pidispatch.domain.providers.rates import CostClass
+from pidispatch.domain.runs.outcome import Again, End
+from pidispatch.domain.runs.run import BoxEnd, Outcome
 from pidispatch.entrypoints.cli.budget import _used
 from pidispatch.ports import Admitted, CallEnd
 from pidispatch.store.budget import read_budget

@@ -2,7 +2,7 @@
 
 from sqlalchemy import text
 
-from pidispatch.domain.egress import MOST_HOSTS
+from pidispatch.domain.egress.allowlist import MOST_HOSTS
 from pidispatch.ports import EgressUse
 from pidispatch.store.egress import PostgresEgressUses
 from pidispatch.store.rundetail import run_detail

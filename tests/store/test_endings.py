@@ -4,8 +4,8 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 
-from pidispatch.domain.outcome import Again, End
-from pidispatch.domain.run import BoxEnd, Outcome, Result
+from pidispatch.domain.runs.outcome import Again, End
+from pidispatch.domain.runs.run import BoxEnd, Outcome, Result
 from pidispatch.errors import StaleEpoch
 from pidispatch.ports import Admitted, CallEnd, CallRefused
 from pidispatch.store.calls import PostgresCallLedger, PostgresTickets

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pidispatch.domain.health import Facts, FaultWord, judge
+from pidispatch.domain.health.health import Facts, FaultWord, judge
 from pidispatch.store.health import row_facts
 from pidispatch.store.measures import measure_today
 from tests.cli.lives import FAILED, begin, call, end

@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import event, text
 
-from pidispatch.domain.arrival import Arrival, Became, Delivery
-from pidispatch.domain.ask import Ask
-from pidispatch.domain.identity import folder_scope
-from pidispatch.domain.outcome import Again, End
-from pidispatch.domain.run import BoxEnd, NewRun, Outcome
-from pidispatch.domain.subject import folder_subject
-from pidispatch.domain.triggers import Missed, WhileRunning
+from pidispatch.domain.runs.ask import Ask
+from pidispatch.domain.runs.names import folder_scope
+from pidispatch.domain.runs.outcome import Again, End
+from pidispatch.domain.runs.run import BoxEnd, NewRun, Outcome
+from pidispatch.domain.triggers.arrival import Arrival, Became, Delivery
+from pidispatch.domain.triggers.subject import folder_subject
+from pidispatch.domain.triggers.trigger import Missed, WhileRunning
 from pidispatch.ports import Admitted
 from pidispatch.store.arrivals import PostgresArrivals
 from pidispatch.store.calls import PostgresTickets

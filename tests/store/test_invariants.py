@@ -2,8 +2,8 @@
 
 import pytest
 
-from pidispatch.domain.checkup import Grade
-from pidispatch.domain.triggers import WaitProfile
+from pidispatch.domain.health.checkup import Grade
+from pidispatch.domain.runs.ask import WaitProfile
 from pidispatch.store.invariants import INVARIANTS, look_for_contradictions
 from tests.cli.lives import begin, call, end
 from tests.store.builders import (

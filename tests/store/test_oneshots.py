@@ -3,8 +3,8 @@
 import pytest
 from sqlalchemy import text
 
-from pidispatch.domain.outcome import Again, End
-from pidispatch.domain.run import BoxEnd, Outcome
+from pidispatch.domain.runs.outcome import Again, End
+from pidispatch.domain.runs.run import BoxEnd, Outcome
 from pidispatch.errors import CannotRearm
 from pidispatch.ports import Admitted, NoRoom, Refused
 from pidispatch.store import admission, cancelling, oneshots

@@ -5,8 +5,8 @@ from datetime import timedelta
 
 from sqlalchemy import text
 
-from pidispatch.domain.files.triggers import parse_triggers
-from pidispatch.domain.standing import standing_of
+from pidispatch.domain.triggers.grammar import parse_triggers
+from pidispatch.domain.triggers.inforce import standing_of
 from pidispatch.ports import Admitted
 from tests.store.builders import a_host, a_run, try_next, value
 from tests.support.timed import UTC_EVERYWHERE, the_schedules

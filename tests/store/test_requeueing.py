@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import text
 
-from pidispatch.domain.arrival import Became
-from pidispatch.domain.triggers import WhileRunning
+from pidispatch.domain.triggers.arrival import Became
+from pidispatch.domain.triggers.trigger import WhileRunning
 from pidispatch.store import cancelling, requeueing
 from pidispatch.store.arrivals import PostgresArrivals
 from pidispatch.store.requeueing import CannotRequeue

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 from sqlalchemy import text
 
-from pidispatch.domain.run import State
+from pidispatch.domain.runs.run import State
 from pidispatch.store.rows import record
 
 

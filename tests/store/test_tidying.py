@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import text
 
-from pidispatch.domain.arrival import Became
+from pidispatch.domain.triggers.arrival import Became
 from pidispatch.store import hosts as hosts_module
 from pidispatch.store.arrivals import PostgresArrivals
 from pidispatch.store.cancelling import cancel

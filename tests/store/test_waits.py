@@ -8,8 +8,8 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 
-from pidispatch.domain.triggers import WaitAfter, WaitProfile
-from pidispatch.domain.waiting import Answer, GiveUp, Hold, Progress, Start
+from pidispatch.domain.runs.ask import WaitAfter, WaitProfile
+from pidispatch.domain.triggers.wait import Answer, GiveUp, Hold, Progress, Start
 from pidispatch.store import cancelling
 from pidispatch.store.waits import PostgresWaits
 from tests.store.builders import HOST, a_held_run, a_host, a_run, assert_ledger_is_exact, row, try_next, value

@@ -13,7 +13,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from pidispatch.domain.sandbox import LABEL_ATTEMPT, LABEL_RUN
+from pidispatch.domain.box.sandbox import LABEL_ATTEMPT, LABEL_RUN
 from pidispatch.errors import NameTaken, PidispatchError
 from pidispatch.ports import BoxState
 

@@ -11,9 +11,9 @@ from typing import Any
 
 from sqlalchemy import text
 
-from pidispatch.domain.limits import EVERYTHING, Cap, Period, Unit
-from pidispatch.domain.outcome import Again, End
-from pidispatch.domain.run import BoxEnd, Claim, Outcome
+from pidispatch.domain.limits.windows import EVERYTHING, Cap, Period, Unit
+from pidispatch.domain.runs.outcome import Again, End
+from pidispatch.domain.runs.run import BoxEnd, Claim, Outcome
 from pidispatch.ports import Admitted, CallEnd, CallOpened, CallRefused, Worst
 from pidispatch.store.admission import PostgresAdmissions
 from pidispatch.store.calls import PostgresCallLedger, PostgresTickets

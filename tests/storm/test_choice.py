@@ -5,9 +5,9 @@ from collections import Counter
 import pytest
 from sqlalchemy import text
 
-from pidispatch.domain.limits import EVERYTHING, Unit, run_caps
-from pidispatch.domain.outcome import End
-from pidispatch.domain.run import BoxEnd, Outcome
+from pidispatch.domain.limits.windows import EVERYTHING, Unit, run_caps
+from pidispatch.domain.runs.outcome import End
+from pidispatch.domain.runs.run import BoxEnd, Outcome
 from pidispatch.ports import Admitted, Refused
 from pidispatch.store.admission import PostgresAdmissions
 from pidispatch.store.endings import PostgresEndings

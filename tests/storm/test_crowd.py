@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from pidispatch.domain.policy import ScopeCaps
-from pidispatch.domain.reconcile import Departure
+from pidispatch.domain.limits.policy import ScopeCaps
+from pidispatch.domain.runs.reconcile import Departure
 from pidispatch.ports import LocalFolder
 from pidispatch.queue.bells import RedisBell
 from pidispatch.queue.broker import make_broker

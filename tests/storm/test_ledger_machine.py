@@ -16,10 +16,10 @@ from hypothesis.stateful import (
 from sqlalchemy import text
 
 from pidispatch.domain import words
-from pidispatch.domain.limits import EVERYTHING
-from pidispatch.domain.outcome import Again, End
-from pidispatch.domain.policy import Policy, ScopeCaps, Subject
-from pidispatch.domain.run import BoxEnd, Claim, Outcome
+from pidispatch.domain.limits.policy import Policy, ScopeCaps, Subject
+from pidispatch.domain.limits.windows import EVERYTHING
+from pidispatch.domain.runs.outcome import Again, End
+from pidispatch.domain.runs.run import BoxEnd, Claim, Outcome
 from pidispatch.errors import StaleEpoch
 from pidispatch.ports import Admitted, CallEnd, CallOpened, CallRefused, Deferred, NoRoom, Refused
 from pidispatch.store.admission import PostgresAdmissions

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from pidispatch.domain.checkup import Grade
+from pidispatch.domain.health.checkup import Grade
 from pidispatch.errors import StaleEpoch
 from pidispatch.ports import CallEnd, CallOpened, CallRefused
 from pidispatch.store.calls import PostgresCallLedger, PostgresTickets

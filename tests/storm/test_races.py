@@ -9,10 +9,10 @@ from itertools import count
 
 import pytest
 
-from pidispatch.domain.ask import Terms
-from pidispatch.domain.limits import EVERYTHING, run_caps
-from pidispatch.domain.outcome import End
-from pidispatch.domain.run import BoxEnd, NewRun, Outcome, Waiting
+from pidispatch.domain.limits.windows import EVERYTHING, run_caps
+from pidispatch.domain.runs.ask import Terms
+from pidispatch.domain.runs.outcome import End
+from pidispatch.domain.runs.run import BoxEnd, NewRun, Outcome, Waiting
 from pidispatch.ports import Admitted, Deferred, NoRoom, Ready
 from pidispatch.store.admission import PostgresAdmissions
 from pidispatch.store.endings import PostgresEndings

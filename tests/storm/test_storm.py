@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from pidispatch.domain.identity import folder_mutex
-from pidispatch.domain.run import NewRun
-from pidispatch.domain.sandbox import box_name
+from pidispatch.domain.box.sandbox import box_name
+from pidispatch.domain.runs.names import folder_mutex
+from pidispatch.domain.runs.run import NewRun
 from tests.flows.site import INSTALLATION
 from tests.store.builders import assert_ledger_is_exact, value
 from tests.storm import ledgerlog

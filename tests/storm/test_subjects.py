@@ -8,12 +8,12 @@ from dataclasses import replace
 
 from sqlalchemy import text
 
-from pidispatch.domain.arrival import Became
-from pidispatch.domain.ask import Ask
-from pidispatch.domain.outcome import End
-from pidispatch.domain.run import BoxEnd, Outcome, Waiting
-from pidispatch.domain.subject import RunSubject
-from pidispatch.domain.triggers import WhileRunning
+from pidispatch.domain.runs.ask import Ask
+from pidispatch.domain.runs.outcome import End
+from pidispatch.domain.runs.run import BoxEnd, Outcome, Waiting
+from pidispatch.domain.triggers.arrival import Became
+from pidispatch.domain.triggers.subject import RunSubject
+from pidispatch.domain.triggers.trigger import WhileRunning
 from pidispatch.ingest import Ingest, LocalRequest
 from pidispatch.ports import Admitted, FolderState, Refused
 from pidispatch.store.admission import PostgresAdmissions

@@ -12,9 +12,9 @@ import structlog
 
 from pidispatch.admit.checks import Checks
 from pidispatch.admit.gate import AdmissionGate
-from pidispatch.domain.policy import Policy, ScopeCaps
-from pidispatch.domain.reconcile import Departure
-from pidispatch.domain.session import NotKept
+from pidispatch.domain.limits.policy import Policy, ScopeCaps
+from pidispatch.domain.runs.reconcile import Departure
+from pidispatch.domain.runs.session import NotKept
 from pidispatch.execute.chain import ChainCollector, ChainLimits
 from pidispatch.execute.changes import Changes
 from pidispatch.execute.cleanup import Cleanup

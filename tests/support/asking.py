@@ -3,9 +3,9 @@
 from dataclasses import fields, replace
 from typing import Any
 
-from pidispatch.domain.ask import Ask, Terms
-from pidispatch.domain.run import NewRun
-from pidispatch.domain.triggers import Kind, Work
+from pidispatch.domain.runs.ask import Ask, Terms
+from pidispatch.domain.runs.run import NewRun
+from pidispatch.domain.triggers.trigger import Kind, Work
 from pidispatch.ports import Ready
 
 

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from pidispatch.domain.sandbox import (
+from pidispatch.domain.box.sandbox import (
     LABEL_INSTALLATION,
     LABEL_ROLE,
     MIB,

@@ -5,8 +5,8 @@ from itertools import count
 
 from sqlalchemy import text
 
-from pidispatch.domain.breaker import Rules
-from pidispatch.domain.run import NewRun
+from pidispatch.domain.runs.run import NewRun
+from pidispatch.domain.triggers.breaker import Rules
 from pidispatch.store.breakercount import PostgresBreakers
 from tests.support.asking import asking
 from tests.support.submitting import submit as submit_run

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from pidispatch.domain.rates import CostClass
+from pidispatch.domain.providers.rates import CostClass
 from pidispatch.ports import CallOpened, Cost, Worst
 
 

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from ipaddress import ip_address
 
-from pidispatch.domain.publicaddress import Address
+from pidispatch.domain.egress.publicaddress import Address
 from pidispatch.gateway.egress.dial import Outside
 
 PUBLIC = "93.184.215.14"

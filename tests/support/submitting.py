@@ -1,6 +1,6 @@
 """Write runs as they are asked for, whatever others ask for at the same time."""
 
-from pidispatch.domain.run import NewRun
+from pidispatch.domain.runs.run import NewRun
 from pidispatch.store.database import Database
 from pidispatch.store.submissions import add_run
 

@@ -3,8 +3,8 @@
 import zlib
 from datetime import timedelta
 
-from pidispatch.domain.standing import Zone, Zones, standing_of
-from pidispatch.domain.triggers import Cron, Kind, Missed, Trigger, Triggers, WhileRunning
+from pidispatch.domain.triggers.inforce import Zone, Zones, standing_of
+from pidispatch.domain.triggers.trigger import Cron, Kind, Missed, Trigger, Triggers, WhileRunning
 from pidispatch.errors import FolderRefused
 from pidispatch.ports import LocalFolder
 from pidispatch.store.schedules import PostgresSchedules

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from pidispatch.domain.files.triggers import without_disarmed
-from pidispatch.domain.outcome import End
-from pidispatch.domain.run import BoxEnd, Outcome
-from pidispatch.domain.subject import RunSubject
+from pidispatch.domain.runs.outcome import End
+from pidispatch.domain.runs.run import BoxEnd, Outcome
+from pidispatch.domain.triggers.grammar import without_disarmed
+from pidispatch.domain.triggers.subject import RunSubject
 from pidispatch.errors import CannotRearm, DatabaseUnavailable
 from pidispatch.files import MarkedFile
 from pidispatch.ports import Admitted, Refused

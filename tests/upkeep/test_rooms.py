@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import structlog
 
-from pidispatch.domain.disks import GIB, Bounds, FileSystem
-from pidispatch.domain.run import Occupant, State
-from pidispatch.domain.sandbox import LABEL_ATTEMPT, LABEL_INSTALLATION, LABEL_ROLE, LABEL_RUN, ROLE_JOB
+from pidispatch.domain.box.disks import GIB, Bounds, FileSystem
+from pidispatch.domain.box.sandbox import LABEL_ATTEMPT, LABEL_INSTALLATION, LABEL_ROLE, LABEL_RUN, ROLE_JOB
+from pidispatch.domain.runs.run import Occupant, State
 from pidispatch.errors import DatabaseUnavailable, EngineUnavailable
 from pidispatch.ports import BoxState
 from pidispatch.upkeep import rooms

@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from pidispatch.domain.files.triggers.cron import ID_MAX
-from pidispatch.domain.identity import manual_run_id, scheduled_run_id
+from pidispatch.domain.runs.names import manual_run_id, scheduled_run_id
+from pidispatch.domain.triggers.grammar.cron import ID_MAX
 
 MOMENT = datetime(2026, 11, 29, 22, 8, 59, tzinfo=UTC)
 

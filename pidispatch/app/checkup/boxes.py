@@ -3,8 +3,8 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-from pidispatch.domain.checkup import Differences, Finding, Grade, SeenBox, differences
-from pidispatch.domain.sandbox import LABEL_ATTEMPT, LABEL_ROLE, LABEL_RUN, ROLE_JOB
+from pidispatch.domain.box.sandbox import LABEL_ATTEMPT, LABEL_ROLE, LABEL_RUN, ROLE_JOB
+from pidispatch.domain.health.checkup import Differences, Finding, Grade, SeenBox, differences
 from pidispatch.ports import BoxState, BoxWatch, Occupants
 
 PATIENCE = 5.0  # seconds; a reconciler looks every two

@@ -3,8 +3,8 @@
 from pidispatch.app.places import home_of
 from pidispatch.app.rooms import disk_bounds, places_of
 from pidispatch.config import Settings
-from pidispatch.domain.checkup import Finding, Grade
-from pidispatch.domain.disks import Room
+from pidispatch.domain.box.disks import Room
+from pidispatch.domain.health.checkup import Finding, Grade
 from pidispatch.runtime.engine import Engine
 from pidispatch.runtime.filesystems import measure
 

@@ -9,9 +9,9 @@ from pidispatch.app.policy import FilePolicies
 from pidispatch.app.prices import prices_problems
 from pidispatch.app.standing import standing_triggers
 from pidispatch.config import Settings
-from pidispatch.domain.checkup import Finding, Grade
-from pidispatch.domain.health import FaultWord, redis_faults
-from pidispatch.domain.policy import Policy
+from pidispatch.domain.health.checkup import Finding, Grade
+from pidispatch.domain.health.health import FaultWord, redis_faults
+from pidispatch.domain.limits.policy import Policy
 from pidispatch.errors import ConfigurationRefused, GatewayUnavailable
 from pidispatch.gateway.client import ControlDoors
 from pidispatch.ports import KeptFiles

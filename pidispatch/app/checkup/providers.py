@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from pidispatch.app.providerfile import providers_file
 from pidispatch.config import Settings
 from pidispatch.domain import words
-from pidispatch.domain.checkup import Finding, Grade
-from pidispatch.domain.files.piauth import KEY_COMMAND
-from pidispatch.domain.providers import key_names
-from pidispatch.domain.rates import Rating
+from pidispatch.domain.health.checkup import Finding, Grade
+from pidispatch.domain.providers.known import key_names
+from pidispatch.domain.providers.piauth import KEY_COMMAND
+from pidispatch.domain.providers.rates import Rating
 from pidispatch.ports import Doors, KeptFiles, ProviderFacts
 
 _LACKS = {

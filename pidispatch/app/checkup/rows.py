@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
 from pidispatch.config import Settings
-from pidispatch.domain.checkup import Finding, Grade
-from pidispatch.domain.health import Facts, FaultWord, judge
+from pidispatch.domain.health.checkup import Finding, Grade
+from pidispatch.domain.health.health import Facts, FaultWord, judge
 from pidispatch.store import schema, standing
 from pidispatch.store.breakers import BreakerRecord
 from pidispatch.store.database import Database

@@ -5,21 +5,21 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import assert_never
 
-from pidispatch.domain.egress import Allowlist
-from pidispatch.domain.files.egressfile import parse_allowlist
-from pidispatch.domain.files.jsonfile import read_json
-from pidispatch.domain.files.overlay import Overlay, parse_overlay
-from pidispatch.domain.files.overlaykeys import KEYS
-from pidispatch.domain.files.pausewindows import parse_pause_windows
-from pidispatch.domain.files.prices import PriceFile, parse_prices
-from pidispatch.domain.files.projects import Projects, judge_together, parse_projects
-from pidispatch.domain.files.providers import ProviderEntries, parse_providers
-from pidispatch.domain.files.scopedlimits import ScopedLimits, parse_scoped_limits
-from pidispatch.domain.files.scopes import ScopeKind
+from pidispatch.domain.egress.allowlist import Allowlist
+from pidispatch.domain.egress.allowlistfile import parse_allowlist
 from pidispatch.domain.files.summary import counts_of, in_words
-from pidispatch.domain.files.triggers import parse_triggers
-from pidispatch.domain.pause import PauseWindows
-from pidispatch.domain.triggers import Triggers
+from pidispatch.domain.limits.limitsfile import ScopedLimits, parse_scoped_limits
+from pidispatch.domain.limits.pauses import PauseWindows
+from pidispatch.domain.limits.pausesfile import parse_pause_windows
+from pidispatch.domain.limits.projects import Projects, judge_together, parse_projects
+from pidispatch.domain.limits.scopes import ScopeKind
+from pidispatch.domain.limits.settings import Overlay, parse_overlay
+from pidispatch.domain.limits.settingskeys import KEYS
+from pidispatch.domain.providers.pricesfile import PriceFile, parse_prices
+from pidispatch.domain.providers.providersfile import ProviderEntries, parse_providers
+from pidispatch.domain.text.jsonfile import read_json
+from pidispatch.domain.triggers.grammar import parse_triggers
+from pidispatch.domain.triggers.trigger import Triggers
 from pidispatch.errors import ConfigurationRefused
 
 

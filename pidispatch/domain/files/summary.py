@@ -2,15 +2,15 @@
 
 from collections.abc import Iterable, Mapping
 
-from pidispatch.domain.egress import Allowlist
-from pidispatch.domain.files.overlay import Overlay
-from pidispatch.domain.files.overlaykeys import KEYS
-from pidispatch.domain.files.prices import PriceFile
-from pidispatch.domain.files.projects import Boundaries, Projects
-from pidispatch.domain.files.providers import ProviderEntries
-from pidispatch.domain.files.scopedlimits import ScopedLimits, ScopeLimit
-from pidispatch.domain.pause import PauseWindows
-from pidispatch.domain.triggers import Cron, Triggers
+from pidispatch.domain.egress.allowlist import Allowlist
+from pidispatch.domain.limits.limitsfile import ScopedLimits, ScopeLimit
+from pidispatch.domain.limits.pauses import PauseWindows
+from pidispatch.domain.limits.projects import Boundaries, Projects
+from pidispatch.domain.limits.settings import Overlay
+from pidispatch.domain.limits.settingskeys import KEYS
+from pidispatch.domain.providers.pricesfile import PriceFile
+from pidispatch.domain.providers.providersfile import ProviderEntries
+from pidispatch.domain.triggers.trigger import Cron, Triggers
 
 _BOUNDS = (
     "day",

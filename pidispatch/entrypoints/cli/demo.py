@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from pidispatch.domain.wireapis import BASE_PATHS, WIRE_APIS
+from pidispatch.domain.providers.wireapis import BASE_PATHS, WIRE_APIS
 from pidispatch.entrypoints.cli.output import err, out, plain
 
 TASK = "Change the greeting in hello.txt to `hello pidispatch`, and add a file of your own."

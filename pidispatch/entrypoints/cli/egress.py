@@ -9,7 +9,7 @@ from pidispatch.entrypoints.cli.output import out, plain, print_json, print_tabl
 
 if TYPE_CHECKING:
     from pidispatch.app.egress import EgressState
-    from pidispatch.domain.egress import Entry
+    from pidispatch.domain.egress.allowlist import Entry
 
 egress = typer.Typer(help="Which hosts runs may reach.", invoke_without_command=True, no_args_is_help=False)
 
@@ -21,7 +21,7 @@ def listing(context: typer.Context, as_json: AsJson = False) -> None:
         return
     from pidispatch.app.egress import state
     from pidispatch.app.places import read_settings
-    from pidispatch.domain.egresspresets import PRESETS
+    from pidispatch.domain.egress.presets import PRESETS
 
     found = state(read_settings())
     if as_json:
@@ -96,7 +96,7 @@ def _where(entry: "Entry") -> str:
 
 
 def _ports(entry: "Entry") -> str:
-    from pidispatch.domain.egress import USUAL_PORTS
+    from pidispatch.domain.egress.allowlist import USUAL_PORTS
 
     return " ".join(map(str, USUAL_PORTS if entry.port is None else (entry.port,)))
 

@@ -5,8 +5,8 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, assert_never
 
 from pidispatch.domain import words
-from pidispatch.domain.lateness import Cause, Why
-from pidispatch.domain.run import State
+from pidispatch.domain.runs.run import State
+from pidispatch.domain.schedules.lateness import Cause, Why
 from pidispatch.domain.words import Use, meaning
 from pidispatch.entrypoints.cli.options import AsJson, RunName
 from pidispatch.entrypoints.cli.output import cell, out, plain, print_json, print_table
@@ -26,7 +26,7 @@ from pidispatch.entrypoints.cli.wording import (
 
 if TYPE_CHECKING:
     from pidispatch.app.reading import AttemptRecord, DeliveryRecord, Explanation, Lateness, RunRecord
-    from pidispatch.domain.explain import GateLine, LastAnswer, WaitsFor
+    from pidispatch.domain.runs.explain import GateLine, LastAnswer, WaitsFor
 
 MOST_TOLD = 10  # who asked, on a screen
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from pidispatch.domain.run import State
+from pidispatch.domain.runs.run import State
 from pidispatch.entrypoints.cli.options import RunName
 from pidispatch.entrypoints.cli.output import err, plain
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from pidispatch.domain.ask import Ask
-from pidispatch.domain.run import State
-from pidispatch.domain.task import TASK_LIMIT, cut_task
+from pidispatch.domain.runs.ask import Ask
+from pidispatch.domain.runs.run import State
+from pidispatch.domain.text.task import TASK_LIMIT, cut_task
 from pidispatch.entrypoints.cli.firing import refuse_beside_trigger
 from pidispatch.entrypoints.cli.options import AsJson
 from pidispatch.entrypoints.cli.output import cell, err, out, plain, print_json, say_unread
@@ -40,7 +40,7 @@ def _word(text: str | None) -> str | None:
 
 
 def _hosts(texts: list[str] | None) -> list[str] | None:
-    from pidispatch.domain.egress import NotAnEntry, read_entry
+    from pidispatch.domain.egress.allowlist import NotAnEntry, read_entry
 
     for text in texts or ():
         try:
@@ -59,7 +59,7 @@ def _dollars(text: str | None) -> str | None:
 
 
 def _tools(text: str | None) -> str | None:
-    from pidispatch.domain.files.triggers.run import TOOL_NAMES
+    from pidispatch.domain.triggers.grammar.run import TOOL_NAMES
 
     named = [] if text is None else text.split(",")
     if len(set(named)) == len(named) and set(named) <= set(TOOL_NAMES):
@@ -69,7 +69,7 @@ def _tools(text: str | None) -> str | None:
 
 def _instant(text: str, ahead: timedelta) -> datetime | None:
     """None for one that has passed: then there is nothing to wait for."""
-    from pidispatch.domain.files.triggers.waitfor import instant_of
+    from pidispatch.domain.triggers.grammar.waitfor import instant_of
 
     found, now = instant_of(text), datetime.now(UTC)
     if found is None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pidispatch.domain.run import State
+from pidispatch.domain.runs.run import State
 from pidispatch.domain.words import Use, meaning
 from pidispatch.entrypoints.cli.options import AsJson, RunName
 from pidispatch.entrypoints.cli.output import cell, out, plain, print_facts, print_json, print_table

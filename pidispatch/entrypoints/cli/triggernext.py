@@ -12,7 +12,7 @@ from pidispatch.entrypoints.cli.triggershow import TriggerName
 from pidispatch.entrypoints.cli.triggerwording import clock_note
 
 if TYPE_CHECKING:
-    from pidispatch.domain.coming import Coming
+    from pidispatch.domain.schedules.upcoming import Coming
 
 
 def next_instants(

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, assert_never
 import typer
 
 from pidispatch.domain import words
-from pidispatch.domain.arrival import Became, Step
-from pidispatch.domain.event import problem_of
-from pidispatch.domain.triggers import WaitAfter, WaitProfile
-from pidispatch.domain.verdicts import Match
+from pidispatch.domain.runs.ask import WaitAfter, WaitProfile
+from pidispatch.domain.triggers.arrival import Became, Step
+from pidispatch.domain.triggers.event import problem_of
+from pidispatch.domain.triggers.verdicts import Match
 from pidispatch.entrypoints.cli.options import AsJson
 from pidispatch.entrypoints.cli.output import cell, err, out, plain, print_facts, print_json, print_table
 from pidispatch.entrypoints.cli.triggertestdocument import document_of
@@ -21,8 +21,8 @@ from pidispatch.entrypoints.cli.wording import breaker_in_words
 
 if TYPE_CHECKING:
     from pidispatch.app.rehearsal import Rehearsal, Rows, WouldStart
-    from pidispatch.domain.event import Event
-    from pidispatch.domain.verdicts import Verdict
+    from pidispatch.domain.triggers.event import Event
+    from pidispatch.domain.triggers.verdicts import Verdict
 
 STANDARD_INPUT = "-"
 UNKNOWN = "not known: the database cannot be asked"
@@ -48,8 +48,8 @@ def rehearse(
 
 def _event(file: str) -> "Event":
     from pidispatch.app.rehearsal import event_in
-    from pidispatch.domain.files.eventfile import parse_event
-    from pidispatch.domain.files.jsonfile import SIZE_LIMIT
+    from pidispatch.domain.text.jsonfile import SIZE_LIMIT
+    from pidispatch.domain.triggers.eventfile import parse_event
 
     if file != STANDARD_INPUT:
         return event_in(Path(file))

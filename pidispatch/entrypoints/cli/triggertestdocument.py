@@ -2,15 +2,15 @@
 
 from typing import TYPE_CHECKING
 
-from pidispatch.domain.event import problem_of
-from pidispatch.domain.files.triggers import entry_document
-from pidispatch.domain.verdicts import Match
+from pidispatch.domain.triggers.event import problem_of
+from pidispatch.domain.triggers.grammar import entry_document
+from pidispatch.domain.triggers.verdicts import Match
 from pidispatch.entrypoints.cli.verdictwording import gate_name, problem_in_words, reason_in_words
 
 if TYPE_CHECKING:
     from pidispatch.app.rehearsal import Rehearsal, Rows, WouldStart
-    from pidispatch.domain.event import Event
-    from pidispatch.domain.verdicts import Verdict
+    from pidispatch.domain.triggers.event import Event
+    from pidispatch.domain.triggers.verdicts import Verdict
 
 
 def document_of(found: "Rehearsal") -> dict[str, object]:

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
-from pidispatch.domain.triggers import (
+from pidispatch.domain.triggers.trigger import (
     CommentEvent,
     Cron,
     IssueEvent,
@@ -18,7 +18,7 @@ from pidispatch.entrypoints.cli.output import cell
 
 if TYPE_CHECKING:
     from pidispatch.app.triggers import BreakerRecord, SlotRecord, Told
-    from pidispatch.domain.coming import Coming
+    from pidispatch.domain.schedules.upcoming import Coming
 
 
 def starts(told: "Told") -> str | None:

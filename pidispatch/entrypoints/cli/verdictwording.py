@@ -3,10 +3,17 @@
 from collections.abc import Callable, Mapping
 
 from pidispatch.domain import words
-from pidispatch.domain.contents import text_of
-from pidispatch.domain.event import Event, Item
-from pidispatch.domain.triggers import CommentEvent, Cron, IssueEvent, LabelEvent, PullRequestEvent, Trigger
-from pidispatch.domain.verdicts import Stopped
+from pidispatch.domain.triggers.conditions import text_of
+from pidispatch.domain.triggers.event import Event, Item
+from pidispatch.domain.triggers.trigger import (
+    CommentEvent,
+    Cron,
+    IssueEvent,
+    LabelEvent,
+    PullRequestEvent,
+    Trigger,
+)
+from pidispatch.domain.triggers.verdicts import Stopped
 from pidispatch.domain.words import Use, meaning
 from pidispatch.entrypoints.cli.triggerwording import labels_in_words
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pidispatch.domain import words
-from pidispatch.domain.files.triggers.waitfor import instant_of
-from pidispatch.domain.run import OCCUPYING, State
+from pidispatch.domain.runs.run import OCCUPYING, State
+from pidispatch.domain.triggers.grammar.waitfor import instant_of
 from pidispatch.entrypoints.cli.output import cell
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         SessionRecord,
         WaitRecord,
     )
-    from pidispatch.domain.telemetry import Compared
+    from pidispatch.domain.runs.telemetry import Compared
 
 
 def how_it_stands(run: "RunRecord") -> str:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pidispatch.domain.rates import CacheWrites, Price
+from pidispatch.domain.providers.rates import CacheWrites, Price
 from pidispatch.gateway.calls.envelope import Edit, Envelope, limit_edits
 from pidispatch.gateway.calls.prefixes import Prefixes, Trace
 from pidispatch.gateway.wire.api import Reader, WireApi

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from pidispatch.domain.rates import CacheWrites, CostClass, Price, Rating, Tokens
+from pidispatch.domain.providers.rates import CacheWrites, CostClass, Price, Rating, Tokens
 from pidispatch.ports import CallEnd, Cost
 
 

@@ -5,7 +5,7 @@ from collections import OrderedDict
 
 import structlog
 
-from pidispatch.domain.rates import Doubt
+from pidispatch.domain.providers.rates import Doubt
 from pidispatch.ports import Ticket
 
 MOST_KEPT = 4_096

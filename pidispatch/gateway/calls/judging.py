@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import BinaryIO
 
-from pidispatch.domain.files.providers import ModelFigures
+from pidispatch.domain.providers.providersfile import ModelFigures
 from pidispatch.gateway.calls.bounding import Bound, Bounds
 from pidispatch.gateway.calls.envelope import Envelope, NotARequest, read_envelope
 from pidispatch.gateway.calls.prefixes import Trace

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from pidispatch.domain.rates import Doubt
+from pidispatch.domain.providers.rates import Doubt
 from pidispatch.gateway.calls.sse import EventData
 from pidispatch.gateway.wire.apis import BY_NAME
 from pidispatch.gateway.wire.usage import Tally, Usage

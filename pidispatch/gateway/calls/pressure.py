@@ -14,9 +14,9 @@ from typing import Self
 
 import structlog
 
-from pidispatch.domain import lanes
-from pidispatch.domain.lanes import Key, Leave
-from pidispatch.domain.pressure import Abandoned, Busy, End, Gate, Heard, NotBefore
+from pidispatch.domain.providers import lanes
+from pidispatch.domain.providers.lanes import Key, Leave
+from pidispatch.domain.providers.pressure import Abandoned, Busy, End, Gate, Heard, NotBefore
 from pidispatch.gateway.calls.refusal import Refusal
 from pidispatch.gateway.calls.upstream import Line
 

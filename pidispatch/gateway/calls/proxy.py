@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 
 import structlog
 
-from pidispatch.domain.masking import Keys, Mask
-from pidispatch.domain.rates import CostClass, Price
-from pidispatch.domain.redaction import Redactor
+from pidispatch.domain.providers.rates import CostClass, Price
+from pidispatch.domain.text.masking import Keys, Mask
+from pidispatch.domain.text.redaction import Redactor
 from pidispatch.errors import DatabaseUnavailable
 from pidispatch.gateway.calls.bounding import LARGEST_WINDOW, OVERHEAD, Bound, Bounds
 from pidispatch.gateway.calls.costing import dearest_of, most_of

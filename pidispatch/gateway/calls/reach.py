@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from pidispatch.domain import words
-from pidispatch.domain.egress import Allowlist, Reason, read_entries
-from pidispatch.domain.hostname import Target, read_target
+from pidispatch.domain.egress.allowlist import Allowlist, Reason, read_entries
+from pidispatch.domain.egress.hostname import Target, read_target
 from pidispatch.domain.words import Use, meaning
 from pidispatch.gateway.egress.dial import in_words
 from pidispatch.gateway.egress.log import Evidence

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import chain
 
-from pidispatch.domain.busyanswer import STATUSES, TOO_MANY, busy
-from pidispatch.domain.pressure import Busy
-from pidispatch.domain.streamopening import Nothing, Opening, Output, Overload, opening
+from pidispatch.domain.providers.busyanswer import STATUSES, TOO_MANY, busy
+from pidispatch.domain.providers.pressure import Busy
+from pidispatch.domain.providers.streamopening import Nothing, Opening, Output, Overload, opening
 from pidispatch.gateway.calls.sse import EventData
 from pidispatch.gateway.calls.upstream import Answer, UpstreamFailed
 from pidispatch.gateway.http.http1 import Fields

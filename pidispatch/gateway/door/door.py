@@ -10,7 +10,7 @@ from pathlib import Path
 import structlog
 
 from pidispatch.domain import words
-from pidispatch.domain.redaction import Redactor
+from pidispatch.domain.text.redaction import Redactor
 from pidispatch.errors import DatabaseUnavailable
 from pidispatch.gateway.calls.metering import load_object
 from pidispatch.gateway.calls.proxy import Lines, Proxy

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import structlog
 
-from pidispatch.domain.redaction import Redactor
+from pidispatch.domain.text.redaction import Redactor
 from pidispatch.gateway.calls.bounding import Bounds
 from pidispatch.gateway.calls.proxy import Proxy
 from pidispatch.gateway.calls.settling import Settler

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from urllib.parse import parse_qs
 
-from pidispatch.domain.landing import Fill, Landing, Limit, landing
+from pidispatch.domain.runs.budget_warning import Fill, Landing, Limit, landing
 from pidispatch.errors import DatabaseUnavailable
 from pidispatch.ports import Budget
 

@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable, Sequence
 from ipaddress import ip_address
 
-from pidispatch.domain.egress import Entry, Reason
-from pidispatch.domain.hostname import Target
-from pidispatch.domain.publicaddress import Address, is_public, plain_address, read_address
+from pidispatch.domain.egress.allowlist import Entry, Reason
+from pidispatch.domain.egress.hostname import Target
+from pidispatch.domain.egress.publicaddress import Address, is_public, plain_address, read_address
 
 RESOLVE_SECONDS = 15.0
 CONNECT_SECONDS = 10.0

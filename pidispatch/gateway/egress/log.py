@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import structlog
 
-from pidispatch.domain.egress import ELSEWHERE, MOST_HOSTS, Reason
-from pidispatch.domain.hostname import HOST_MAX, Target
+from pidispatch.domain.egress.allowlist import ELSEWHERE, MOST_HOSTS, Reason
+from pidispatch.domain.egress.hostname import HOST_MAX, Target
 from pidispatch.errors import DatabaseUnavailable
 from pidispatch.ports import EgressUse, EgressUses
 

@@ -4,7 +4,7 @@ import re
 import socket
 from dataclasses import dataclass
 
-from pidispatch.domain.hostname import Target, read_target
+from pidispatch.domain.egress.hostname import Target, read_target
 from pidispatch.gateway.http.http1 import MOST_HEAD, Departed, Fields, Head, Wire
 
 MOST_BODY = 16 * 1024 * 1024

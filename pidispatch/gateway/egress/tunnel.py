@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from pidispatch.domain.egress import Allowlist, Entry, Reason, read_entries
-from pidispatch.domain.hostname import Target, read_target
+from pidispatch.domain.egress.allowlist import Allowlist, Entry, Reason, read_entries
+from pidispatch.domain.egress.hostname import Target, read_target
 from pidispatch.gateway.egress.dial import STATUS, Outside, Unreached, in_words
 from pidispatch.gateway.egress.log import Evidence
 from pidispatch.gateway.egress.plainhttp import MOST_BODY, NoAnswer, exchange, read_asked, request_bytes

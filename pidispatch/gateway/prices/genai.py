@@ -8,7 +8,7 @@ from decimal import ROUND_CEILING, Decimal
 from typing import TYPE_CHECKING
 
 from pidispatch.domain.money import MICROS
-from pidispatch.domain.rates import Price, Rates, Rating, lacks_request_fee, rates_of
+from pidispatch.domain.providers.rates import Price, Rates, Rating, lacks_request_fee, rates_of
 from pidispatch.ports import Clock
 
 if TYPE_CHECKING:

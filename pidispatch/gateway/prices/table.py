@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
 
-from pidispatch.domain.files.pricefigures import Like
-from pidispatch.domain.files.prices import PriceFile
-from pidispatch.domain.rates import Price, lacks_request_fee
+from pidispatch.domain.providers.pricefigures import Like
+from pidispatch.domain.providers.pricesfile import PriceFile
+from pidispatch.domain.providers.rates import Price, lacks_request_fee
 
 
 class Prices(Protocol):

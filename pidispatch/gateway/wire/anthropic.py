@@ -4,8 +4,8 @@ import re
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from pidispatch.domain import wireapis
-from pidispatch.domain.rates import CacheWrites
+from pidispatch.domain.providers import wireapis
+from pidispatch.domain.providers.rates import CacheWrites
 from pidispatch.gateway.wire.api import NOTHING, OF_ANY_API, TIERS, ErrorText, Reader, WireApi, names
 from pidispatch.gateway.wire.members import check_setting
 from pidispatch.gateway.wire.parts import size

@@ -11,8 +11,8 @@ from functools import cached_property
 from re import Pattern
 from typing import Any
 
-from pidispatch.domain.rates import CacheWrites
-from pidispatch.domain.wireapis import BASE_PATHS
+from pidispatch.domain.providers.rates import CacheWrites
+from pidispatch.domain.providers.wireapis import BASE_PATHS
 from pidispatch.gateway.wire import shapes
 from pidispatch.gateway.wire.references import MOST_SHOWN, References
 from pidispatch.gateway.wire.scanning import NotARequest, Span, as_dict, elements, key, members, value

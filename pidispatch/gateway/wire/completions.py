@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from pidispatch.domain import wireapis
+from pidispatch.domain.providers import wireapis
 from pidispatch.gateway.wire.api import (
     NOTHING,
     OF_ANY_API,

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pidispatch.domain.wireapis import ANTHROPIC, OPENAI, RESPONSES
+from pidispatch.domain.providers.wireapis import ANTHROPIC, OPENAI, RESPONSES
 
 ODD = json.loads((Path(__file__).parent / "bodies.json").read_text())
 LIMIT = {ANTHROPIC: "max_tokens", OPENAI: "max_tokens", RESPONSES: "max_output_tokens"}

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
-from pidispatch.domain.wireapis import ANTHROPIC, OPENAI
+from pidispatch.domain.providers.wireapis import ANTHROPIC, OPENAI
 from tests.support.jsonprovider import JsonProvider
 
 IMAGE = 4_784  # https://docs.anthropic.com/en/docs/build-with-claude/vision, at most

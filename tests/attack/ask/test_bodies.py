@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from pidispatch.domain.rates import Price, Rates, Rating
-from pidispatch.domain.wireapis import ANTHROPIC, OPENAI, RESPONSES
+from pidispatch.domain.providers.rates import Price, Rates, Rating
+from pidispatch.domain.providers.wireapis import ANTHROPIC, OPENAI, RESPONSES
 from tests.attack.ask.bodies import bodies
 from tests.gateway.fakes import FakeCaps
 from tests.gateway.parts import KEY, UnixClient

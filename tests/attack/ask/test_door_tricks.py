@@ -6,7 +6,7 @@ import zlib
 
 import pytest
 
-from pidispatch.domain.wireapis import ANTHROPIC, OPENAI, RESPONSES
+from pidispatch.domain.providers.wireapis import ANTHROPIC, OPENAI, RESPONSES
 from pidispatch.gateway.calls.fields import beside
 from pidispatch.gateway.http.http1 import parse_head
 from pidispatch.gateway.wire.anthropic import HARMLESS

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from pidispatch.domain.wireapis import ANTHROPIC, OPENAI, RESPONSES
+from pidispatch.domain.providers.wireapis import ANTHROPIC, OPENAI, RESPONSES
 from pidispatch.entrypoints.scripted import SCENARIOS, usage_of
 from pidispatch.entrypoints.scripted.wire_responses import responses_stream
 from pidispatch.gateway.calls.bounding import Bounds

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from pidispatch.domain.egress import Allowlist, read_entries
-from pidispatch.domain.wireapis import ANTHROPIC, OPENAI, RESPONSES
+from pidispatch.domain.egress.allowlist import Allowlist, read_entries
+from pidispatch.domain.providers.wireapis import ANTHROPIC, OPENAI, RESPONSES
 from pidispatch.gateway.calls.bounding import Bounds
 from pidispatch.gateway.calls.envelope import NotARequest, read_envelope
 from pidispatch.gateway.calls.reach import Reach

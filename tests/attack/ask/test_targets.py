@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pidispatch.domain.egress import Allowlist, read_entries
-from pidispatch.domain.hostname import read_target
+from pidispatch.domain.egress.allowlist import Allowlist, read_entries
+from pidispatch.domain.egress.hostname import read_target
 from pidispatch.gateway.calls.reach import Reach, read_address
 from pidispatch.gateway.egress.dial import Outside, Unreached
 from pidispatch.gateway.egress.plainhttp import read_asked

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pidispatch.domain.sandbox import WORKSPACE_DIR, Mount
+from pidispatch.domain.box.sandbox import WORKSPACE_DIR, Mount
 from pidispatch.runtime.binding import BindPlaces
 from pidispatch.runtime.docker import DockerBoxes
 from pidispatch.runtime.mounts import DockerMounts
@@ -31,7 +31,7 @@ with BindPlaces(Path(sys.argv[1])).bound("box-1", os.open(sys.argv[2], os.O_PATH
 AS_SOMEBODY = """
 import json, sys
 from pathlib import Path
-from pidispatch.domain.sandbox import Mount
+from pidispatch.domain.box.sandbox import Mount
 from pidispatch.errors import PidispatchError
 from pidispatch.runtime.docker import DockerBoxes
 from pidispatch.runtime.engine import Engine

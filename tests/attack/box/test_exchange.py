@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pidispatch.domain.reconcile import Departure
-from pidispatch.domain.sandbox import LABEL_RUN, WORKSPACE_DIR
+from pidispatch.domain.box.sandbox import LABEL_RUN, WORKSPACE_DIR
+from pidispatch.domain.runs.reconcile import Departure
 from tests.attack.box.swapping import again_and_again, exchange, when_opened
 from tests.store.builders import a_run, row
 from tests.support.scale import scaled

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from pidispatch.domain.checkup import Grade
+from pidispatch.domain.health.checkup import Grade
 from pidispatch.ports import Admitted, Deferred
 from pidispatch.runtime.workspace import open_folder
 from pidispatch.store.admission import PostgresAdmissions

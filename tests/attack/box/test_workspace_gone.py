@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from pidispatch.domain.run import Workspace
+from pidispatch.domain.runs.run import Workspace
 from pidispatch.errors import FolderRefused, MountDiffers
 from pidispatch.runtime.workspace import folder_change, open_folder
 from pidispatch.store.runs import PostgresRuns

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from pidispatch.domain.outbox import Letter
+from pidispatch.domain.runs.outbox import Letter
 from pidispatch.errors import BoxFault, EngineUnavailable, FolderRefused
 from pidispatch.ports import FolderState
 from tests.flows.test_limits import finish as finish_with_a_call

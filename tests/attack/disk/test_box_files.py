@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pidispatch.domain.sandbox import MIB, OUTBOX_DIR, SESSION_DIR, Mount
+from pidispatch.domain.box.sandbox import MIB, OUTBOX_DIR, SESSION_DIR, Mount
 from pidispatch.files.outbox import read_outbox
 from pidispatch.runtime.docker import DockerBoxes
 from pidispatch.runtime.jobfiles import MOST_NAMES, SIZED, JobFiles, Sizing

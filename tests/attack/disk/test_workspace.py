@@ -6,9 +6,8 @@ import threading
 
 import pytest
 
-from pidispatch.domain.disks import Bounds
-from pidispatch.domain.run import Occupant, State
-from pidispatch.domain.sandbox import (
+from pidispatch.domain.box.disks import Bounds
+from pidispatch.domain.box.sandbox import (
     LABEL_ATTEMPT,
     LABEL_INSTALLATION,
     LABEL_ROLE,
@@ -17,6 +16,7 @@ from pidispatch.domain.sandbox import (
     ROLE_JOB,
     Mount,
 )
+from pidispatch.domain.runs.run import Occupant, State
 from pidispatch.runtime.docker import DockerBoxes
 from pidispatch.runtime.engine import Engine
 from pidispatch.runtime.filesystems import measure

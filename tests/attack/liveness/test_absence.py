@@ -2,7 +2,7 @@
 
 import pytest
 
-from pidispatch.domain.reconcile import Departure
+from pidispatch.domain.runs.reconcile import Departure
 from tests.flows.test_reconciler import make_due, silence_worker
 from tests.store.builders import a_run, assert_ledger_is_exact, row, value
 

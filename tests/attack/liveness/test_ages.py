@@ -4,9 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pidispatch.domain.health import STATE_LIMITS, Facts, FaultWord, RowFacts, judge
-from pidispatch.domain.healthrows import Passing
-from pidispatch.domain.run import OCCUPYING, State
+from pidispatch.domain.health.health import STATE_LIMITS, Facts, FaultWord, RowFacts, judge
+from pidispatch.domain.health.rows import Passing
+from pidispatch.domain.runs.run import OCCUPYING, State
 from pidispatch.store.cancelling import cancel
 from pidispatch.store.health import row_facts
 from tests.flows.test_reconciler import a_box

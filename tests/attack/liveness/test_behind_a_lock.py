@@ -6,7 +6,7 @@ import signal
 import pytest
 from sqlalchemy import text
 
-from pidispatch.domain.identity import folder_scope
+from pidispatch.domain.runs.names import folder_scope
 from tests.attack.liveness.processes import GENEROUS
 from tests.fault.clock import Clock
 from tests.fault.house import a_house

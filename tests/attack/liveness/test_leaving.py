@@ -6,7 +6,7 @@ import signal
 import pytest
 from sqlalchemy import text
 
-from pidispatch.domain.reconcile import Departure
+from pidispatch.domain.runs.reconcile import Departure
 from pidispatch.services.lifelines import Lifelines
 from pidispatch.services.notes import WorkerNotes
 from tests.attack.liveness.processes import GENEROUS, a_worker

@@ -9,8 +9,8 @@ import pytest
 from sqlalchemy import text
 
 from pidispatch.app.hostname import HostNameTaken, wait_for_silence
-from pidispatch.domain.health import Facts, FaultWord, judge
-from pidispatch.domain.hostidentity import Contender, Identity
+from pidispatch.domain.health.health import Facts, FaultWord, judge
+from pidispatch.domain.health.hostidentity import Contender, Identity
 from pidispatch.services.placemark import place_of
 from pidispatch.store import forgetting, history
 from pidispatch.store.health import row_facts

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from pidispatch.domain.rates import Price, Tokens
-from pidispatch.domain.wireapis import ANTHROPIC, OPENAI, RESPONSES
+from pidispatch.domain.providers.rates import Price, Tokens
+from pidispatch.domain.providers.wireapis import ANTHROPIC, OPENAI, RESPONSES
 from pidispatch.gateway.calls.upstream import Answer, UpstreamFailed
 from tests.gateway.counting import counted
 

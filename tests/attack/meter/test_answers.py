@@ -6,7 +6,7 @@ import zlib
 
 import pytest
 
-from pidispatch.domain.rates import CostClass, Price, Rates, Rating
+from pidispatch.domain.providers.rates import CostClass, Price, Rates, Rating
 from tests.gateway.fakes import FakeCaps
 from tests.gateway.parts import ManualUpstream, chat, raw_client, responses
 

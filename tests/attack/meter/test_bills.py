@@ -8,9 +8,9 @@ import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from pidispatch.domain.masking import Keys
-from pidispatch.domain.rates import Price, Rates, Rating
-from pidispatch.domain.redaction import Redactor
+from pidispatch.domain.providers.rates import Price, Rates, Rating
+from pidispatch.domain.text.masking import Keys
+from pidispatch.domain.text.redaction import Redactor
 from pidispatch.gateway.calls.departures import Departures
 from pidispatch.gateway.calls.pressure import Pressure
 from pidispatch.gateway.calls.proxy import Lines, Proxy

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from pidispatch.domain.rates import CostClass
+from pidispatch.domain.providers.rates import CostClass
 from tests.attack.meter.test_answers import OnePrice
 from tests.gateway.fakes import FakeCaps
 from tests.gateway.parts import KEY, ManualUpstream, UnixClient, chat, raw_client

@@ -12,10 +12,10 @@ from pidispatch.app.policy import FilePolicies
 from pidispatch.app.reading import standing_of
 from pidispatch.app.standing import standing_triggers
 from pidispatch.config import load
-from pidispatch.domain.identity import folder_scope
-from pidispatch.domain.limits import Cap, Period, Unit
-from pidispatch.domain.policy import Basis, Policy, Subject
-from pidispatch.domain.redaction import Redactor
+from pidispatch.domain.limits.policy import Basis, Policy, Subject
+from pidispatch.domain.limits.windows import Cap, Period, Unit
+from pidispatch.domain.runs.names import folder_scope
+from pidispatch.domain.text.redaction import Redactor
 from pidispatch.errors import ConfigurationRefused
 from pidispatch.files.watching import FileWatch
 from pidispatch.ports import Admitted, Passed

@@ -106,7 +106,7 @@ def test_a_run_refused_for_what_it_asks_waits_alone(make_house, replies):
 
 def test_the_runs_that_wait_for_a_slot_take_turns():
     """One run's hundred calls came first; another's one call is not behind them."""
-    from pidispatch.domain.pressure import Heard
+    from pidispatch.domain.providers.pressure import Heard
     from pidispatch.gateway.calls.pressure import Asker, Waiter
 
     pressure = Pressure(hold_seconds=100.0)

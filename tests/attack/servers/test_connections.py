@@ -10,7 +10,7 @@ import psycopg
 import pytest
 from sqlalchemy import event, make_url, text
 
-from pidispatch.domain.run import State
+from pidispatch.domain.runs.run import State
 from pidispatch.errors import DatabaseUnavailable
 from pidispatch.ports import Admitted, CallEnd
 from pidispatch.services.account import server_account

@@ -12,7 +12,7 @@ import pytest
 import structlog
 from redis import Redis
 
-from pidispatch.domain.health import FaultWord, redis_faults
+from pidispatch.domain.health.health import FaultWord, redis_faults
 from pidispatch.errors import QueueUnavailable
 from pidispatch.queue.bells import START, RedisBell, queue_of
 from pidispatch.queue.broker import INTERACTIVE, check_redis, make_broker, make_client, redis_facts

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pidispatch.domain.event import Event, Item, Route
-from pidispatch.domain.files.eventfile import KEYS, parse_event
-from pidispatch.domain.triggers import Kind
+from pidispatch.domain.triggers.event import Event, Item, Route
+from pidispatch.domain.triggers.eventfile import KEYS, parse_event
+from pidispatch.domain.triggers.trigger import Kind
 from pidispatch.errors import ConfigurationRefused
 
 LABELLED = {"forge": "github", "route": "issue", "action": "labeled"}

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pidispatch.domain.files.jsonfile import DEPTH_LIMIT, SIZE_LIMIT, Node, Number, read_json, write_json
+from pidispatch.domain.text.jsonfile import DEPTH_LIMIT, SIZE_LIMIT, Node, Number, read_json, write_json
 from pidispatch.errors import ConfigurationRefused
 
 JSON = st.recursive(

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pidispatch.domain.files.jsonfile import Number, read_json
-from pidispatch.domain.files.overlay import Effective, Overlay, merge, parse_overlay
-from pidispatch.domain.files.overlayedit import value_of, with_key
-from pidispatch.domain.files.overlaykeys import KEYS, Kind, key_meant
+from pidispatch.domain.limits.settings import Effective, Overlay, merge, parse_overlay
+from pidispatch.domain.limits.settingsedit import value_of, with_key
+from pidispatch.domain.limits.settingskeys import KEYS, Kind, key_meant
+from pidispatch.domain.text.jsonfile import Number, read_json
 from pidispatch.errors import ConfigurationRefused
 
 BASE = Effective(provider="anthropic", model="sonnet", max_turns=30, daily_cap=25, concurrency=3)

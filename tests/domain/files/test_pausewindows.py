@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pidispatch.domain.files.pausewindows import parse_pause_windows
-from pidispatch.domain.pause import PauseWindow
+from pidispatch.domain.limits.pauses import PauseWindow
+from pidispatch.domain.limits.pausesfile import parse_pause_windows
 from pidispatch.errors import ConfigurationRefused
 
 NIGHT = {"scope": "acme/web", "from": "22:00", "to": "06:00"}

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pidispatch.domain.files.piauth import Stored, parse_pi_auth
+from pidispatch.domain.providers.piauth import Stored, parse_pi_auth
 from pidispatch.errors import ConfigurationRefused
 
 ENVIRON = {"TOKEN": "from-env", "PART": "b"}

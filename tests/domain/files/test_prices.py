@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pidispatch.domain.files.pricefigures import Like
-from pidispatch.domain.files.prices import parse_prices
-from pidispatch.domain.rates import Price, Rates, Rating, Tokens
+from pidispatch.domain.providers.pricefigures import Like
+from pidispatch.domain.providers.pricesfile import parse_prices
+from pidispatch.domain.providers.rates import Price, Rates, Rating, Tokens
 from pidispatch.errors import ConfigurationRefused
 
 PLAIN = {"input": 3, "output": 15}

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pidispatch.domain.files.projects import (
+from pidispatch.domain.limits.limitsfile import ScopedLimits, parse_scoped_limits
+from pidispatch.domain.limits.projects import (
     Boundaries,
     Project,
     Projects,
@@ -15,8 +16,7 @@ from pidispatch.domain.files.projects import (
     parse_boundaries,
     parse_projects,
 )
-from pidispatch.domain.files.scopedlimits import ScopedLimits, parse_scoped_limits
-from pidispatch.domain.identity import folder_scope
+from pidispatch.domain.runs.names import folder_scope
 from pidispatch.errors import ConfigurationRefused
 
 SITE = {"id": "web", "members": ["/srv/site/", "github:acme/web"]}

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pidispatch.domain.files.checking import FileKind, check, kind_of
-from pidispatch.domain.files.providers import (
+from pidispatch.domain.providers.providersfile import (
     KeyFrom,
     ModelFigures,
     ProviderEntries,

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pidispatch.domain.files.scopedlimits import ScopedLimits, ScopeLimit, parse_scoped_limits
-from pidispatch.domain.files.scopes import ScopeKind
-from pidispatch.domain.identity import folder_scope
+from pidispatch.domain.limits.limitsfile import ScopedLimits, ScopeLimit, parse_scoped_limits
+from pidispatch.domain.limits.scopes import ScopeKind
+from pidispatch.domain.runs.names import folder_scope
 from pidispatch.errors import ConfigurationRefused
 
 NFC, NFD = "acme/w\u00e9b", "acme/we\u0301b"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pidispatch.domain.triggers import Cron, Missed, WhileRunning
+from pidispatch.domain.triggers.trigger import Cron, Missed, WhileRunning
 from tests.domain.files.triggers.builders import (
     CLOSE,
     COMMENT,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from pidispatch.domain.files.triggers import parse_triggers
-from pidispatch.domain.triggers import (
+from pidispatch.domain.triggers.grammar import parse_triggers
+from pidispatch.domain.triggers.trigger import (
     CommentEvent,
     Cron,
     IssueEvent,

@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from pidispatch.domain.files.triggers import parse_triggers, with_disarmed, without_disarmed
-from pidispatch.domain.files.triggers.nearmiss import BACKEND, MODELS, TOOLS, WAIT
-from pidispatch.domain.triggers import Disarmed
+from pidispatch.domain.triggers.grammar import parse_triggers, with_disarmed, without_disarmed
+from pidispatch.domain.triggers.grammar.nearmiss import BACKEND, MODELS, TOOLS, WAIT
+from pidispatch.domain.triggers.trigger import Disarmed
 from pidispatch.errors import ConfigurationRefused
 from tests.domain.files.triggers.builders import (
     AZURE,

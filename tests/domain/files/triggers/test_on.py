@@ -2,7 +2,7 @@
 
 import pytest
 
-from pidispatch.domain.triggers import Disarmed, Labels
+from pidispatch.domain.triggers.trigger import Disarmed, Labels
 from tests.domain.files.triggers.builders import (
     ABSENT,
     AZURE,

@@ -5,10 +5,11 @@ from datetime import UTC, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pidispatch.domain.files.triggers import parse_triggers, write_triggers
-from pidispatch.domain.files.triggers.run import BACKENDS, TOOL_NAMES
-from pidispatch.domain.files.triggers.vocabulary import REVIEW_STATES, WORDS
-from pidispatch.domain.triggers import (
+from pidispatch.domain.runs.ask import WaitAfter, WaitProfile
+from pidispatch.domain.triggers.grammar import parse_triggers, write_triggers
+from pidispatch.domain.triggers.grammar.run import BACKENDS, TOOL_NAMES
+from pidispatch.domain.triggers.grammar.vocabulary import REVIEW_STATES, WORDS
+from pidispatch.domain.triggers.trigger import (
     CommentEvent,
     Cron,
     Disarmed,
@@ -20,8 +21,6 @@ from pidispatch.domain.triggers import (
     PullRequestEvent,
     Trigger,
     Triggers,
-    WaitAfter,
-    WaitProfile,
     WhileRunning,
 )
 from tests.domain.files.triggers.builders import AZURE, BY_NAME, changed, parse

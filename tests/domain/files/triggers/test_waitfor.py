@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from pidispatch.domain.files.triggers.waitfor import instant_of
-from pidispatch.domain.triggers import WaitAfter, WaitProfile
+from pidispatch.domain.runs.ask import WaitAfter, WaitProfile
+from pidispatch.domain.triggers.grammar.waitfor import instant_of
 from tests.domain.files.triggers.builders import BY_NAME, CRON, ISSUE, LABEL, changed, one, refused
 
 AFTER = {"after": "2026-09-01T09:00:00Z"}

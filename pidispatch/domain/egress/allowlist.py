@@ -1,0 +1,152 @@
+"""Decide which hosts a run may reach: the entries of an allowlist, and a target beside them."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from pidispatch.domain.egress.hostname import PORT, Target, normal_host, split_port
+from pidispatch.domain.egress.presets import PRESETS
+from pidispatch.domain.egress.publicaddress import is_public, read_address
+
+USUAL_PORTS = (443, 80)
+MOST_HOSTS = 100  # of one kind, let through or blocked, that are kept of one run; all others become one
+ELSEWHERE = Target("*", 0)
+ENTRY_MAX = 300
+WANTED = "a host, .host for it and what is below it, an address, each with :port if need be, or @preset"
+
+
+class NotAnEntry(ValueError):
+    """The text is no entry of an allowlist; its words say why."""
+
+
+class Reason(StrEnum):
+    """Why a run's try to reach a host was let through or not."""
+
+    LISTED = "listed"
+    OPEN = "open"
+    NOT_LISTED = "not-listed"
+    PORT = "port"
+    PRIVATE_ADDRESS = "private-address"
+    NO_SUCH_HOST = "no-such-host"
+    UNREACHABLE = "unreachable"
+    MALFORMED = "malformed"
+    TOO_MANY = "too-many"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One host that may be reached, at `port` or, for None, at the usual two: 443, and 80 for plain http.
+
+    `preset` is the list it came from; `line` where the file has it.
+    """
+
+    host: str
+    subdomains: bool = False
+    port: int | None = None
+    preset: str | None = None
+    line: int | None = field(default=None, compare=False)
+
+    def covers(self, host: str) -> bool:
+        return host == self.host or (self.subdomains and host.endswith(f".{self.host}"))
+
+    def takes(self, port: int) -> bool:
+        return port in USUAL_PORTS if self.port is None else port == self.port
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        dotted = f".{host}" if self.subdomains else host
+        return dotted if self.port is None else f"{dotted}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """`entry` is the one that lets the target through, or the one that names its host without its port."""
+
+    allowed: bool
+    reason: Reason
+    entry: Entry | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Allowlist:
+    """The entries in their order. `everything`: egress is off, and any public host may be reached."""
+
+    entries: tuple[Entry, ...] = ()
+    everything: bool = False
+    notes: tuple[str, ...] = ()
+
+    def judge(self, target: Target, more: Sequence[Entry] = ()) -> Ruling:
+        """Whether the target may be reached as far as its name says; `more` are entries of the run's own."""
+        literal = read_address(target.host)
+        if literal is not None and not is_public(literal):
+            return Ruling(False, Reason.PRIVATE_ADDRESS)
+        named = [entry for entry in (*self.entries, *more) if entry.covers(target.host)]
+        for entry in named:
+            if entry.takes(target.port):
+                return Ruling(True, Reason.LISTED, entry)
+        if self.everything:
+            return Ruling(True, Reason.OPEN)
+        return Ruling(False, Reason.PORT, named[0]) if named else Ruling(False, Reason.NOT_LISTED)
+
+
+def read_entry(text: str) -> tuple[Entry, ...]:
+    """The entry, or all those of a preset. Raises NotAnEntry."""
+    if len(text) > ENTRY_MAX:
+        raise NotAnEntry(f"is longer than {ENTRY_MAX} characters")
+    if text.startswith("@"):
+        return _preset(text)
+    if text == "":
+        raise NotAnEntry(f"is empty; wanted is {WANTED}")
+    _without_more_than_a_host(text)
+    host, port = split_port(text)
+    subdomains = host.startswith(".")
+    name = normal_host(host[1:] if subdomains else host)
+    if name is None:
+        raise NotAnEntry(f"is no host; wanted is {WANTED}")
+    address = read_address(name)
+    if address is not None and subdomains:
+        raise NotAnEntry("is an address, which has no subdomains; leave out the dot")
+    if address is not None and not is_public(address):
+        raise NotAnEntry("is no public address; nothing lets a run reach this host or its network")
+    return (Entry(name, subdomains=subdomains, port=None if port is None else _port_of(port)),)
+
+
+def read_entries(texts: Iterable[str]) -> tuple[Entry, ...]:
+    """Those of the texts that are entries, for texts that were judged when they were written."""
+    found: list[Entry] = []
+    for text in texts:
+        try:
+            found += read_entry(text)
+        except NotAnEntry:
+            continue
+    return tuple(found)
+
+
+def _preset(text: str) -> tuple[Entry, ...]:
+    name = text[1:]
+    if name not in PRESETS:
+        raise NotAnEntry(f"is no preset; known are {', '.join(f'@{each}' for each in PRESETS)}")
+    return tuple(
+        Entry(host.removeprefix("."), subdomains=host.startswith("."), preset=name) for host in PRESETS[name]
+    )
+
+
+def _without_more_than_a_host(text: str) -> None:
+    for mark, problem in (
+        ("://", "has a scheme; write the host alone"),
+        ("/", "has a path; hosts alone are let through, whatever is asked of them"),
+        ("@", "has a user's name; write the host alone"),
+        ("*", "has a star; write .example.com for example.com and what is below it"),
+    ):
+        if mark in text:
+            raise NotAnEntry(problem)
+    if re.search(r"\s", text):
+        raise NotAnEntry("has space in it; write one entry a line")
+
+
+def _port_of(text: str) -> int:
+    if not PORT.fullmatch(text) or int(text) > 65535:
+        raise NotAnEntry("has no port behind its colon: 1 to 65535")
+    return int(text)

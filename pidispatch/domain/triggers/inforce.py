@@ -1,0 +1,72 @@
+"""What the schedules of a triggers file mean on one host."""
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from pidispatch.domain.schedules.timetable import Timetable
+from pidispatch.domain.triggers.trigger import Cron, Missed, Trigger, Triggers
+
+
+@dataclass(frozen=True, slots=True)
+class Zone:
+    """A zone that was settled for schedules that name none, and the host it was settled for."""
+
+    host: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Zones:
+    """The zone of this host, and those of schedules, by id, that began on another and follow that one's still."""
+
+    own: Zone
+    followed: Mapping[str, Zone] = field(default_factory=dict)
+
+    def of(self, schedule: str) -> Zone:
+        return self.followed.get(schedule, self.own)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One schedule. `served`: this host has its folder. `zone_of`: the host whose zone it follows; None: it names one."""
+
+    trigger: Trigger
+    timetable: Timetable
+    missed: Missed
+    served: bool = True
+    zone_of: str | None = None
+
+    @property
+    def id(self) -> str:
+        return self.trigger.identity
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The schedules by id. `revision` is the same wherever and whenever the same entries stand in the file."""
+
+    entries: Mapping[str, Entry] = field(default_factory=dict)
+    revision: str = ""
+
+
+def standing_of(
+    triggers: Triggers, zones: Zones, *, serves: Callable[[Trigger], bool] = lambda _: True
+) -> Standing:
+    """`zones` is for entries that name none."""
+    entries: dict[str, Entry] = {}
+    told = hashlib.sha256()
+    for trigger in triggers.entries:
+        if isinstance(trigger.on, Cron):
+            entry = _entry(trigger, trigger.on, zones.of(trigger.identity), serves)
+            entries[entry.id] = entry
+            meaning = (
+                entry.id, trigger.index, entry.timetable, entry.missed, trigger.while_running, trigger.work,
+            )  # fmt: skip
+            told.update(repr(meaning).encode("utf-8", "surrogatepass"))
+    return Standing(entries, told.hexdigest()[:32])
+
+
+def _entry(trigger: Trigger, on: Cron, zone: Zone, serves: Callable[[Trigger], bool]) -> Entry:
+    timetable = Timetable(on.pattern, on.tz or zone.name)
+    return Entry(trigger, timetable, on.missed, serves(trigger), None if on.tz else zone.host)
