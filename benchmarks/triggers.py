@@ -41,8 +41,8 @@ from pidispatch.services.postgres import EmbeddedPostgres  # noqa: E402
 from pidispatch.services.valkey import EmbeddedValkey  # noqa: E402
 from pidispatch.store import schema  # noqa: E402
 from pidispatch.store.database import Database  # noqa: E402
-from pidispatch.store.hosts import PostgresHosts  # noqa: E402
-from pidispatch.store.schedules import PostgresSchedules  # noqa: E402
+from pidispatch.store.hosts.hosts import PostgresHosts  # noqa: E402
+from pidispatch.store.triggers.schedules import PostgresSchedules  # noqa: E402
 from pidispatch.upkeep.scheduledruns import ScheduledRuns  # noqa: E402
 from pidispatch.upkeep.scheduler import Scheduler  # noqa: E402
 

@@ -10,7 +10,7 @@ import psycopg
 from pidispatch.domain.limits.windows import Cap
 from pidispatch.domain.runs.ask import Terms
 from pidispatch.ports import Admitted, Ready
-from pidispatch.store.admission import PostgresAdmissions
+from pidispatch.store.admission.transaction import PostgresAdmissions
 from pidispatch.store.database import Database
 
 HOST = "bench"

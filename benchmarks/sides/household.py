@@ -9,8 +9,8 @@ from sqlalchemy import text
 from pidispatch.domain.providers.rates import Price, Rates, Rating
 from pidispatch.gateway.process import Gateway
 from pidispatch.gateway.providers import Providers
-from pidispatch.store.calls import PostgresCallLedger, PostgresTickets
 from pidispatch.store.database import Database
+from pidispatch.store.runs.calls import PostgresCallLedger, PostgresTickets
 
 HOST = "bench"
 CAP_MICROS = 10**12

@@ -31,9 +31,9 @@ from pidispatch.runtime.engine import Engine
 from pidispatch.runtime.gitbox import DockerGitBox
 from pidispatch.runtime.mounts import DockerMounts
 from pidispatch.runtime.workspace import open_folder
-from pidispatch.store.arrivals import PostgresArrivals
 from pidispatch.store.database import Database
-from pidispatch.store.hosts import PostgresHosts
+from pidispatch.store.hosts.hosts import PostgresHosts
+from pidispatch.store.triggers.arrivals import PostgresArrivals
 
 BOOT_SECONDS, RUN_SECONDS = 60.0, 60.0
 

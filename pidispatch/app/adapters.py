@@ -32,14 +32,14 @@ from pidispatch.runtime.sizedfiles import EngineSight
 from pidispatch.runtime.workspace import folder_change, open_folder
 from pidispatch.services.lifelines import Lifelines
 from pidispatch.services.notes import WorkerNotes
-from pidispatch.store.breakercount import PostgresBreakers
-from pidispatch.store.calls import PostgresTickets
 from pidispatch.store.database import Database
-from pidispatch.store.endings import PostgresEndings
-from pidispatch.store.hosts import PostgresHosts
+from pidispatch.store.hosts.hosts import PostgresHosts
 from pidispatch.store.keptfiles import KeptFilesToRead
-from pidispatch.store.losses import PostgresLosses
-from pidispatch.store.runs import PostgresRuns
+from pidispatch.store.runs.calls import PostgresTickets
+from pidispatch.store.runs.endings import PostgresEndings
+from pidispatch.store.runs.losses import PostgresLosses
+from pidispatch.store.runs.transitions import PostgresRuns
+from pidispatch.store.triggers.breakercount import PostgresBreakers
 from pidispatch.upkeep.breakers import BreakerKeeper
 from pidispatch.upkeep.losses import LostLookers
 

@@ -6,8 +6,8 @@ from pidispatch.app.actor import actor
 from pidispatch.app.databases import opened
 from pidispatch.config import Settings
 from pidispatch.domain.triggers.breaker import Rules
-from pidispatch.store import breakers
-from pidispatch.store.breakers import BreakerRecord, NoSuchTrigger
+from pidispatch.store.triggers import breakers
+from pidispatch.store.triggers.breakers import BreakerRecord, NoSuchTrigger
 
 __all__ = ["BreakerRecord", "NoSuchTrigger", "breaker_rules", "close"]
 

@@ -12,10 +12,11 @@ from pidispatch.app.ringing import ring
 from pidispatch.config import Settings
 from pidispatch.domain.runs.run import State
 from pidispatch.queue.bells import RedisBell
-from pidispatch.store import cancelling, history
-from pidispatch.store.cancelling import Asked
 from pidispatch.store.database import Database
-from pidispatch.store.history import RunRecord
+from pidispatch.store.read import history
+from pidispatch.store.read.history import RunRecord
+from pidispatch.store.runs import cancelling
+from pidispatch.store.runs.cancelling import Asked
 
 __all__ = ["Cancelled", "RunRecord", "cancel", "cancel_all"]
 

@@ -26,8 +26,8 @@ from pidispatch.gateway.control import NAME as CONTROL
 from pidispatch.runtime.engine import Engine
 from pidispatch.runtime.watch import DockerWatch
 from pidispatch.store.database import Database
-from pidispatch.store.hosts import PostgresHosts
-from pidispatch.store.runs import PostgresRuns
+from pidispatch.store.hosts.hosts import PostgresHosts
+from pidispatch.store.runs.transitions import PostgresRuns
 
 __all__ = ["Finding", "Grade", "examine"]
 

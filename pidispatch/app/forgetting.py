@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from pidispatch.app.actor import actor
 from pidispatch.app.databases import opened
 from pidispatch.config import Settings
-from pidispatch.store import forgetting
-from pidispatch.store.forgetting import Silence
+from pidispatch.store.hosts import forgetting
+from pidispatch.store.hosts.forgetting import Silence
 
 __all__ = ["Silence", "forget", "look_at"]
 

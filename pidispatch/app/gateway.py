@@ -21,10 +21,10 @@ from pidispatch.gateway.http.rooms import Limits
 from pidispatch.gateway.process import Gateway
 from pidispatch.gateway.providers import Patience, Providers
 from pidispatch.store import schema
-from pidispatch.store.calls import PostgresCallLedger, PostgresTickets
 from pidispatch.store.database import Database
-from pidispatch.store.egress import PostgresEgressUses
-from pidispatch.store.stops import PostgresStops
+from pidispatch.store.runs.calls import PostgresCallLedger, PostgresTickets
+from pidispatch.store.runs.egress import PostgresEgressUses
+from pidispatch.store.runs.stops import PostgresStops
 
 
 def build_gateway(settings: Settings) -> Gateway:

@@ -8,9 +8,10 @@ from pidispatch.app.reading import standing_of
 from pidispatch.app.receipts import read_after
 from pidispatch.app.ringing import ring
 from pidispatch.config import Settings
-from pidispatch.store import granting, history
-from pidispatch.store.history import RunRecord
-from pidispatch.store.standing import QueueStatus
+from pidispatch.store.read import history
+from pidispatch.store.read.history import RunRecord
+from pidispatch.store.read.queue import QueueStatus
+from pidispatch.store.runs import granting
 
 __all__ = ["GoingOn", "RunRecord", "grant"]
 

@@ -16,8 +16,8 @@ from pidispatch.runtime.engine import Engine
 from pidispatch.runtime.filesystems import measure
 from pidispatch.store import schema
 from pidispatch.store.database import Database
-from pidispatch.store.health import row_facts
-from pidispatch.store.standing import QueueStatus
+from pidispatch.store.read.health import row_facts
+from pidispatch.store.read.queue import QueueStatus
 
 QUICK = 2.0  # seconds: who asks for health waits for all parts together
 

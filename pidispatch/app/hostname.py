@@ -13,7 +13,7 @@ from pidispatch.runtime.engine import Engine
 from pidispatch.runtime.image import DockerImages
 from pidispatch.services.placemark import place_of
 from pidispatch.store.database import Database
-from pidispatch.store.hosts import SILENT_SECONDS, PostgresHosts
+from pidispatch.store.hosts.hosts import SILENT_SECONDS, PostgresHosts
 
 log = structlog.get_logger(__name__)
 

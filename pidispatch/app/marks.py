@@ -9,7 +9,7 @@ from pidispatch.domain.triggers.oneshot import marked_by_another
 from pidispatch.domain.triggers.trigger import Disarmed
 from pidispatch.files import MarkedFile
 from pidispatch.store.database import Database
-from pidispatch.store.oneshots import PostgresOneShots
+from pidispatch.store.runs.oneshots import PostgresOneShots
 from pidispatch.upkeep.marking import Marking, mark_logged
 
 

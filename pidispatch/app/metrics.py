@@ -8,8 +8,8 @@ from pidispatch.domain.box.disks import FileSystem
 from pidispatch.domain.health.health import FaultWord, Health
 from pidispatch.domain.limits.windows import Unit
 from pidispatch.monitoring.metrics import Gauge
-from pidispatch.store.measures import Today
-from pidispatch.store.standing import HostRecord, QueueStatus, WindowRecord
+from pidispatch.store.read.queue import HostRecord, QueueStatus, WindowRecord
+from pidispatch.store.read.today import Today
 
 MICROS = 1_000_000
 WINDOW = ("scope", "period")

@@ -19,7 +19,7 @@ from pidispatch.monitoring.server import Answer, serve
 from pidispatch.runtime.engine import Engine
 from pidispatch.runtime.filesystems import measure
 from pidispatch.store.database import Database
-from pidispatch.store.measures import measure_today
+from pidispatch.store.read.today import measure_today
 
 UNREADABLE = {FaultWord.DATABASE_SILENT, FaultWord.SCHEMA_DIFFERS}
 

@@ -19,9 +19,10 @@ from pidispatch.gateway.control import NAME as CONTROL
 from pidispatch.ports import BoxWatch, Redact
 from pidispatch.runtime.docker import DockerBoxes
 from pidispatch.runtime.engine import Engine
-from pidispatch.store import history, rundetail
 from pidispatch.store.database import Database
-from pidispatch.store.rundetail import RunDetail
+from pidispatch.store.read import detail as rundetail
+from pidispatch.store.read import history
+from pidispatch.store.read.detail import RunDetail
 
 # Everything that moves a cursor, hides, or turns the direction of writing; line ends and tabs stay.
 UNSEEN = re.compile(

@@ -15,10 +15,10 @@ from pidispatch.domain.limits.windows import EVERYTHING, PROJECT
 from pidispatch.domain.runs.names import folder_scope
 from pidispatch.errors import ConfigurationRefused, PidispatchError
 from pidispatch.queue.bells import RedisBell
-from pidispatch.store import pauses
+from pidispatch.store.admission import pauses
+from pidispatch.store.admission.pauses import Pause
 from pidispatch.store.database import Database
 from pidispatch.store.keptfiles import KeptFilesToRead
-from pidispatch.store.pauses import Pause
 
 __all__ = ["NoSuchScope", "Pause", "Resumed", "pause", "resume"]
 

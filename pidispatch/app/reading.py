@@ -23,19 +23,21 @@ from pidispatch.domain.runs.explain import (
 from pidispatch.domain.runs.run import WAITING, State
 from pidispatch.domain.schedules.lateness import Lateness, lateness
 from pidispatch.errors import ConfigurationRefused, PidispatchError
-from pidispatch.store import budget as budgets
-from pidispatch.store import history, rundetail, standing
-from pidispatch.store.asked import DeliveryRecord
-from pidispatch.store.breakers import BreakerRecord, breaker_of_run
-from pidispatch.store.budget import BudgetRecord, BudgetWindow
 from pidispatch.store.database import Database
-from pidispatch.store.history import NoSuchRun, RunRecord
 from pidispatch.store.keptfiles import KeptFilesToRead, bad_files
-from pidispatch.store.lateness import slot_facts
-from pidispatch.store.rundetail import AttemptRecord, RunDetail, SessionRecord, WaitRecord
-from pidispatch.store.slots import SlotRecord, slot_of_run
-from pidispatch.store.standing import HostRecord, QueueStatus
-from pidispatch.store.surroundings import surroundings
+from pidispatch.store.read import budget as budgets
+from pidispatch.store.read import detail as rundetail
+from pidispatch.store.read import history
+from pidispatch.store.read import queue as standing
+from pidispatch.store.read.blockers import surroundings
+from pidispatch.store.read.budget import BudgetRecord, BudgetWindow
+from pidispatch.store.read.deliveries import DeliveryRecord
+from pidispatch.store.read.detail import AttemptRecord, RunDetail, SessionRecord, WaitRecord
+from pidispatch.store.read.history import NoSuchRun, RunRecord
+from pidispatch.store.read.lateness import slot_facts
+from pidispatch.store.read.queue import HostRecord, QueueStatus
+from pidispatch.store.read.schedule_history import SlotRecord, slot_of_run
+from pidispatch.store.triggers.breakers import BreakerRecord, breaker_of_run
 
 __all__ = [
     "AttemptRecord",

@@ -13,8 +13,8 @@ from pidispatch.domain.triggers.oneshot import is_once
 from pidispatch.domain.triggers.trigger import Trigger, Triggers
 from pidispatch.errors import CannotRearm, ConfigurationRefused, PidispatchError
 from pidispatch.files import MarkedFile
-from pidispatch.store.oneshots import PostgresOneShots, note_unmarked
-from pidispatch.store.rehearsals import spent_by
+from pidispatch.store.runs.oneshots import PostgresOneShots, note_unmarked
+from pidispatch.store.triggers.rehearsals import spent_by
 from pidispatch.upkeep.marking import Marking
 
 __all__ = ["NoSuchTrigger", "NotRearmed", "RearmedOneShot", "rearm"]

@@ -16,8 +16,8 @@ from pidispatch.domain.triggers.replicas import replica_subject
 from pidispatch.domain.triggers.verdicts import Dropped, Match, Verdict
 from pidispatch.errors import ConfigurationRefused, PidispatchError
 from pidispatch.files.reading import read
-from pidispatch.store.breakers import BreakerRecord, breakers_of
-from pidispatch.store.rehearsals import SpentRecord, live_runs, spent_by
+from pidispatch.store.triggers.breakers import BreakerRecord, breakers_of
+from pidispatch.store.triggers.rehearsals import SpentRecord, live_runs, spent_by
 from pidispatch.upkeep.scheduledruns import beyond
 
 __all__ = ["BreakerRecord", "Rehearsal", "Rows", "SpentRecord", "WouldStart", "event_in", "rehearse"]

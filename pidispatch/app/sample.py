@@ -14,7 +14,7 @@ from pidispatch.runtime.gitbox import DockerGitBox
 from pidispatch.runtime.mounts import DockerMounts
 from pidispatch.runtime.workspace import open_folder
 from pidispatch.store.database import Database
-from pidispatch.store.hosts import PostgresHosts
+from pidispatch.store.hosts.hosts import PostgresHosts
 
 OWNER = 1000  # the job runs as the folder's owner, which is never root
 FIRST_COMMIT = ("init -q -b main", "add -A", "commit -q -m first")

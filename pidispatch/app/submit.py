@@ -23,12 +23,12 @@ from pidispatch.runtime.engine import Engine
 from pidispatch.runtime.gitbox import DockerGitBox
 from pidispatch.runtime.mounts import DockerMounts
 from pidispatch.runtime.workspace import open_folder
-from pidispatch.store import history
-from pidispatch.store.arrivals import PostgresArrivals
 from pidispatch.store.database import Database
-from pidispatch.store.history import RunRecord
-from pidispatch.store.hosts import PostgresHosts
-from pidispatch.store.standing import QueueStatus
+from pidispatch.store.hosts.hosts import PostgresHosts
+from pidispatch.store.read import history
+from pidispatch.store.read.history import RunRecord
+from pidispatch.store.read.queue import QueueStatus
+from pidispatch.store.triggers.arrivals import PostgresArrivals
 
 __all__ = [
     "Desk",

@@ -13,10 +13,16 @@ from pidispatch.domain.schedules.timetable import Timetable
 from pidispatch.domain.schedules.upcoming import Coming, coming
 from pidispatch.domain.triggers.trigger import Cron, Trigger, Triggers
 from pidispatch.errors import ConfigurationRefused, PidispatchError
-from pidispatch.store.breakers import BreakerRecord, breakers_of
 from pidispatch.store.database import Database
-from pidispatch.store.hostzones import SettledZone, settled_zones
-from pidispatch.store.slots import ScheduleRecord, SlotRecord, latest_slots, newest_slots, schedules_of
+from pidispatch.store.hosts.zones import SettledZone, settled_zones
+from pidispatch.store.read.schedule_history import (
+    ScheduleRecord,
+    SlotRecord,
+    latest_slots,
+    newest_slots,
+    schedules_of,
+)
+from pidispatch.store.triggers.breakers import BreakerRecord, breakers_of
 from pidispatch.upkeep.scheduledruns import beyond
 
 LEAST = 4  # characters of an identity that is a hash, to name an entry by

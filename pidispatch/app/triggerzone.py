@@ -10,7 +10,7 @@ from pidispatch.config import Settings
 from pidispatch.domain.limits.pausesfile import zone_name
 from pidispatch.errors import ConfigurationRefused
 from pidispatch.store.database import Database
-from pidispatch.store.hostzones import HostZones, settled_zones
+from pidispatch.store.hosts.zones import HostZones, settled_zones
 
 
 @dataclass(frozen=True, slots=True)

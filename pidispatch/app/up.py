@@ -28,9 +28,9 @@ from pidispatch.services.home import Home
 from pidispatch.services.supervisor import Asked, Died, StopAsked, Tree
 from pidispatch.store import schema
 from pidispatch.store.database import Database
-from pidispatch.store.hosts import PostgresHosts
+from pidispatch.store.hosts.hosts import PostgresHosts
 from pidispatch.store.keptfiles import KeptFilesToRead
-from pidispatch.store.runs import PostgresRuns
+from pidispatch.store.runs.transitions import PostgresRuns
 
 Say = Callable[[str], None]
 

@@ -5,7 +5,7 @@ from pidispatch.domain.triggers.wait import Bounds
 from pidispatch.ports import Bell
 from pidispatch.services.waitcheck import GRACE_SECONDS, CheckPrograms
 from pidispatch.store.database import Database
-from pidispatch.store.waits import PostgresWaits
+from pidispatch.store.runs.waits import PostgresWaits
 from pidispatch.upkeep.waiting import WaitKeeper
 
 SLACK_SECONDS = 3.0  # beside its time and its end: the start of the program, and writing down what it said

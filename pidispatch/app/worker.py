@@ -47,12 +47,12 @@ from pidispatch.runtime.filesystems import measure
 from pidispatch.runtime.gitbox import DockerGitBox
 from pidispatch.runtime.usage import written_by
 from pidispatch.store import schema
-from pidispatch.store.admission import PostgresAdmissions
-from pidispatch.store.chains import PostgresChains
+from pidispatch.store.admission.transaction import PostgresAdmissions
 from pidispatch.store.database import Database
-from pidispatch.store.hostzones import HostZones
-from pidispatch.store.schedules import PostgresSchedules
-from pidispatch.store.sessions import PostgresSessions
+from pidispatch.store.hosts.zones import HostZones
+from pidispatch.store.runs.chains import PostgresChains
+from pidispatch.store.runs.sessions import PostgresSessions
+from pidispatch.store.triggers.schedules import PostgresSchedules
 from pidispatch.upkeep.leaving import STOP_SECONDS, Leaving
 from pidispatch.upkeep.orphans import Orphans
 from pidispatch.upkeep.reconciler import Reconciler, beat, watch_deaths

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from pidispatch.domain.runs.outcome import End
 from pidispatch.domain.runs.run import BoxEnd, Claim, Outcome, Result
 from pidispatch.ports import Admitted, CallEnd
-from pidispatch.store.calls import PostgresCallLedger, PostgresTickets
 from pidispatch.store.database import Database
-from pidispatch.store.endings import PostgresEndings
-from pidispatch.store.runs import PostgresRuns
+from pidispatch.store.runs.calls import PostgresCallLedger, PostgresTickets
+from pidispatch.store.runs.endings import PostgresEndings
+from pidispatch.store.runs.transitions import PostgresRuns
 from tests.store.builders import a_host, try_next, value
 from tests.support.calls import opened
 from tests.support.patience import LONGER

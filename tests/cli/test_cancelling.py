@@ -9,8 +9,8 @@ from sqlalchemy import text
 from pidispatch.app import cancelling
 from pidispatch.domain.runs.outcome import End
 from pidispatch.domain.runs.run import BoxEnd, Outcome
-from pidispatch.store.endings import PostgresEndings
-from pidispatch.store.runs import PostgresRuns
+from pidispatch.store.runs.endings import PostgresEndings
+from pidispatch.store.runs.transitions import PostgresRuns
 from tests.cli.lives import begin, call, end, meanwhile
 from tests.store.builders import HOST, a_host, a_run, row, value
 from tests.support.minutes import early_in_a_minute

@@ -18,8 +18,8 @@ from pidispatch.domain.box.sandbox import (
 )
 from pidispatch.runtime.engine import Engine
 from pidispatch.store import schema
-from pidispatch.store.hosts import PostgresHosts
-from pidispatch.store.runs import PostgresRuns
+from pidispatch.store.hosts.hosts import PostgresHosts
+from pidispatch.store.runs.transitions import PostgresRuns
 from tests.cli.lives import begin, call, end
 from tests.fakes.boxes import FakeBoxes
 from tests.store.builders import HOST, a_host, a_run, value

@@ -6,8 +6,8 @@ from sqlalchemy import text
 from pidispatch.domain.runs.outcome import End
 from pidispatch.domain.runs.run import BoxEnd, Outcome
 from pidispatch.domain.runs.session import KeptSession, NotKept
-from pidispatch.store.endings import PostgresEndings
-from pidispatch.store.runs import PostgresRuns
+from pidispatch.store.runs.endings import PostgresEndings
+from pidispatch.store.runs.transitions import PostgresRuns
 from tests.cli.lives import begin
 from tests.store.builders import a_run, value
 

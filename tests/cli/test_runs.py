@@ -7,9 +7,9 @@ from pidispatch.domain.runs.outbox import Child, Refusal
 from pidispatch.domain.runs.run import BoxEnd
 from pidispatch.entrypoints.cli.wording import money_in_words
 from pidispatch.ports import CallEnd
-from pidispatch.store.calls import PostgresCallLedger, PostgresTickets
-from pidispatch.store.endings import PostgresEndings
-from pidispatch.store.runs import PostgresRuns
+from pidispatch.store.runs.calls import PostgresCallLedger, PostgresTickets
+from pidispatch.store.runs.endings import PostgresEndings
+from pidispatch.store.runs.transitions import PostgresRuns
 from tests.cli.lives import CONTAINER, DONE, FAILED, begin, call, end
 from tests.store.builders import a_host, a_run, row, value
 from tests.support.calls import cost, opened, worst

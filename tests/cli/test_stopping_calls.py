@@ -11,9 +11,9 @@ import pytest
 from pidispatch.gateway.client import ControlDoors
 from pidispatch.gateway.process import Gateway
 from pidispatch.gateway.providers import Providers
-from pidispatch.store.calls import PostgresCallLedger, PostgresTickets
-from pidispatch.store.runs import PostgresRuns
-from pidispatch.store.stops import PostgresStops
+from pidispatch.store.runs.calls import PostgresCallLedger, PostgresTickets
+from pidispatch.store.runs.stops import PostgresStops
+from pidispatch.store.runs.transitions import PostgresRuns
 from tests.cli.conftest import HOST
 from tests.cli.lives import begin, end
 from tests.gateway.parts import KEY, ManualUpstream, UnixClient, chat, raw_client, read_until

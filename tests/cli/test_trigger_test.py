@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from pidispatch.domain.triggers.subject import RunSubject
-from pidispatch.store.arrivals import PostgresArrivals
+from pidispatch.store.triggers.arrivals import PostgresArrivals
 from tests.store.arriving import an_arrival
 from tests.store.builders import a_host, value
 from tests.support.breaking import open_one

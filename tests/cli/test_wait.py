@@ -13,7 +13,7 @@ import pytest
 
 from pidispatch.domain.runs.outcome import End
 from pidispatch.domain.runs.run import Outcome
-from pidispatch.store.runs import PostgresRuns
+from pidispatch.store.runs.transitions import PostgresRuns
 from tests.cli.lives import DONE, FAILED, begin, call, end, meanwhile, until_asked
 from tests.store.builders import value
 

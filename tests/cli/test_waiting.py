@@ -8,7 +8,7 @@ from sqlalchemy import text
 
 from pidispatch.domain.runs.ask import WaitAfter, WaitProfile
 from pidispatch.domain.triggers.wait import Answer, GiveUp, Hold, Start
-from pidispatch.store.waits import PostgresWaits
+from pidispatch.store.runs.waits import PostgresWaits
 from tests.cli.test_run import unboxed
 from tests.cli.test_runs import name_of
 from tests.store.builders import HOST, a_held_run, a_host, row, value

@@ -9,10 +9,10 @@ from sqlalchemy import text
 
 from pidispatch.domain.providers.rates import CostClass
 from pidispatch.ports import NOTHING_KNOWN, Budget, CallEnd, CallOpened, CallRefused, Ticket, Worst
-from pidispatch.store import pauses
-from pidispatch.store.calls import PostgresCallLedger, PostgresTickets
-from pidispatch.store.runs import PostgresRuns
-from pidispatch.store.stops import PostgresStops
+from pidispatch.store.admission import pauses
+from pidispatch.store.runs.calls import PostgresCallLedger, PostgresTickets
+from pidispatch.store.runs.stops import PostgresStops
+from pidispatch.store.runs.transitions import PostgresRuns
 from tests.gateway.fakes import FakeCaps, FakeLedger, FakeStops, FakeTickets, Switch
 from tests.store.builders import HOST, a_boxed_run, a_host, row, value
 from tests.support.calls import cost, worst

@@ -33,8 +33,8 @@ LITERALS = {
     ("domain/runs/reconcile.py", "never-started"): "what the reconciler does, no reason",
     ("entrypoints/scripted/scenarios.py", "completed"): "what a scripted agent forges",
     ("store/models.py", "never-started"): "an attempt's outcome, in a constraint that a migration wrote",
-    ("store/endings.py", "never-started"): "an attempt's outcome",
-    ("store/losses.py", "never-started"): "an attempt's outcome",
+    ("store/runs/endings.py", "never-started"): "an attempt's outcome",
+    ("store/runs/losses.py", "never-started"): "an attempt's outcome",
     ("store/models.py", "cost-cap"): "a constraint that a migration wrote",
     ("store/models.py", "token-cap"): "a constraint that a migration wrote",
 }

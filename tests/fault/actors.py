@@ -8,8 +8,8 @@ from pidispatch.gateway.client import ControlDoors
 from pidispatch.runtime.docker import DockerBoxes
 from pidispatch.runtime.engine import Engine
 from pidispatch.runtime.mounts import DockerMounts
-from pidispatch.store.endings import PostgresEndings
-from pidispatch.store.runs import PostgresRuns
+from pidispatch.store.runs.endings import PostgresEndings
+from pidispatch.store.runs.transitions import PostgresRuns
 from tests.fault.clock import move_time
 from tests.fault.failpoints import hold_after, hold_before
 

@@ -1,7 +1,7 @@
 """The gateway's process, with failpoints around the go."""
 
 from pidispatch.entrypoints.gateway import main
-from pidispatch.store.calls import PostgresTickets
+from pidispatch.store.runs.calls import PostgresTickets
 from tests.fault.failpoints import hold_after, hold_before
 
 if __name__ == "__main__":

@@ -5,8 +5,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from pidispatch.store.calls import PostgresTickets
 from pidispatch.store.database import Database
+from pidispatch.store.runs.calls import PostgresTickets
 from tests.storm.boxes import StubBoxes
 
 VARIABLE = "PIDISPATCH_FAULT_STUBS"  # the directory that the boxes share

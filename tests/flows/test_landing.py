@@ -8,8 +8,8 @@ from sqlalchemy import text
 from pidispatch.domain.runs.session import PI_VERSION_LABEL, NotKept
 from pidispatch.errors import GatewayUnavailable
 from pidispatch.ports import ImageFacts
-from pidispatch.store import cancelling, granting, requeueing
-from pidispatch.store.granting import CannotGrant
+from pidispatch.store.runs import cancelling, granting, requeueing
+from pidispatch.store.runs.granting import CannotGrant
 from tests.store.builders import a_run, assert_ledger_is_exact, row, value
 from tests.support.image import IMAGE
 

@@ -6,7 +6,7 @@ import pytest
 
 from pidispatch.domain.triggers.grammar import without_disarmed
 from pidispatch.domain.triggers.subject import RunSubject
-from pidispatch.store.arrivals import PostgresArrivals
+from pidispatch.store.triggers.arrivals import PostgresArrivals
 from tests.flows.site import Site
 from tests.store.arriving import an_arrival
 from tests.store.builders import assert_ledger_is_exact, row, value

@@ -11,7 +11,7 @@ from sqlalchemy import text
 
 from pidispatch.services.lifelines import Lifelines
 from pidispatch.services.notes import WorkerNotes
-from pidispatch.store.cancelling import cancel
+from pidispatch.store.runs.cancelling import cancel
 from tests.flows.site import Site
 from tests.flows.test_reconciler import a_box, evidence, make_due, silence_worker
 from tests.store.builders import IDENTITY, WORKER, a_run, after_a_look, assert_ledger_is_exact, row, value

@@ -3,7 +3,7 @@
 import pytest
 
 from pidispatch.errors import DatabaseUnavailable, EngineUnavailable
-from pidispatch.store import cancelling
+from pidispatch.store.runs import cancelling
 from pidispatch.upkeep.leaving import Leaving
 from tests.store.builders import HOST, WORKER, a_run, assert_ledger_is_exact, row, value
 

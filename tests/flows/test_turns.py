@@ -1,8 +1,8 @@
 """Which lock a run takes turns by: a folder's is looked up, a forge's run brings that of its subject."""
 
 from pidispatch.domain.triggers.trigger import WhileRunning
-from pidispatch.store.admission import PostgresAdmissions
-from pidispatch.store.arrivals import PostgresArrivals
+from pidispatch.store.admission.transaction import PostgresAdmissions
+from pidispatch.store.triggers.arrivals import PostgresArrivals
 from tests.store.arriving import ISSUE, an_arrival
 from tests.store.builders import HOST, WORKER, a_run, after_a_look, assert_ledger_is_exact, row, value
 

@@ -13,8 +13,8 @@ from pidispatch.domain.triggers.wait import Bounds
 from pidispatch.errors import DatabaseUnavailable, QueueUnavailable
 from pidispatch.ports import CheckEnd
 from pidispatch.services.waitcheck import CheckPrograms
-from pidispatch.store import cancelling
-from pidispatch.store.waits import PostgresWaits
+from pidispatch.store.runs import cancelling
+from pidispatch.store.runs.waits import PostgresWaits
 from pidispatch.upkeep.waiting import WaitKeeper
 from tests.store.builders import HOST, a_held_run, a_host, assert_ledger_is_exact, row, try_next, value
 from tests.support.patience import slowness, until

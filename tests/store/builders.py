@@ -9,10 +9,10 @@ from pidispatch.domain.limits.windows import EVERYTHING, Cap, run_caps
 from pidispatch.domain.runs.ask import Terms, WaitAfter, WaitProfile
 from pidispatch.domain.runs.run import Claim, NewRun
 from pidispatch.ports import Admitted, Answer, Ready
-from pidispatch.store.admission import PostgresAdmissions
+from pidispatch.store.admission.transaction import PostgresAdmissions
 from pidispatch.store.database import Database
-from pidispatch.store.hosts import PostgresHosts
-from pidispatch.store.runs import PostgresRuns
+from pidispatch.store.hosts.hosts import PostgresHosts
+from pidispatch.store.runs.transitions import PostgresRuns
 from tests.support.asking import asking, finding
 from tests.support.submitting import submit as submit_run
 

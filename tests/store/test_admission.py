@@ -8,7 +8,7 @@ from sqlalchemy.exc import IntegrityError
 
 from pidispatch.errors import DatabaseUnavailable
 from pidispatch.ports import Admitted, Deferred, NoRoom, Passed, Refused
-from pidispatch.store.admission import PostgresAdmissions
+from pidispatch.store.admission.transaction import PostgresAdmissions
 from pidispatch.store.database import Database
 from tests.store.builders import (
     HOST,

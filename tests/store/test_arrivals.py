@@ -11,10 +11,10 @@ from pidispatch.domain.triggers.arrival import Became
 from pidispatch.domain.triggers.subject import RunSubject
 from pidispatch.domain.triggers.trigger import WhileRunning
 from pidispatch.ports import Admitted
-from pidispatch.store.arrivals import PostgresArrivals
-from pidispatch.store.calls import PostgresTickets
-from pidispatch.store.endings import PostgresEndings
-from pidispatch.store.runs import PostgresRuns
+from pidispatch.store.runs.calls import PostgresTickets
+from pidispatch.store.runs.endings import PostgresEndings
+from pidispatch.store.runs.transitions import PostgresRuns
+from pidispatch.store.triggers.arrivals import PostgresArrivals
 from tests.store.arriving import ISSUE, a_delivery, a_folder_arrival, an_arrival
 from tests.store.builders import a_host, assert_ledger_is_exact, row, try_next, value
 from tests.support.breaking import open_one
@@ -360,7 +360,7 @@ def test_an_arrival_whose_transaction_fails_leaves_nothing(database, arrivals, m
     def broken(*_args):
         raise RuntimeError("killed")
 
-    monkeypatch.setattr("pidispatch.store.arrivals._answer", broken)
+    monkeypatch.setattr("pidispatch.store.triggers.arrivals._answer", broken)
     with pytest.raises(RuntimeError, match="killed"):
         arrivals.arrive(an_arrival())
 

@@ -6,7 +6,7 @@ from sqlalchemy import text
 
 from pidispatch.domain.runs.ask import Ask, Kinship, Terms
 from pidispatch.domain.runs.run import NewRun
-from pidispatch.store.submissions import ALONE, AS_ASKED, NESTED, OWN, PAYLOADS, RUNS, add_run, kept
+from pidispatch.store.runs.submissions import ALONE, AS_ASKED, NESTED, OWN, PAYLOADS, RUNS, add_run, kept
 from tests.store.builders import a_host, a_run, row, try_next
 from tests.support.asking import asking
 

@@ -14,11 +14,11 @@ from pidispatch.domain.runs.run import BoxEnd, Outcome
 from pidispatch.domain.triggers.breaker import Rules
 from pidispatch.domain.triggers.trigger import Missed
 from pidispatch.ports import Refused
-from pidispatch.store.admission import PostgresAdmissions
-from pidispatch.store.breakers import NoSuchTrigger, breaker_of_run, breakers_of, close, read_open
-from pidispatch.store.cancelling import cancel
-from pidispatch.store.endings import PostgresEndings
-from pidispatch.store.runs import PostgresRuns
+from pidispatch.store.admission.transaction import PostgresAdmissions
+from pidispatch.store.runs.cancelling import cancel
+from pidispatch.store.runs.endings import PostgresEndings
+from pidispatch.store.runs.transitions import PostgresRuns
+from pidispatch.store.triggers.breakers import NoSuchTrigger, breaker_of_run, breakers_of, close, read_open
 from pidispatch.upkeep.breakers import BreakerKeeper
 from tests.store.builders import HOST, WORKER, a_host, a_run, row, try_next, value
 from tests.support.breaking import RULES, a_run_of, end_as, fail, open_one, some_breakers
@@ -242,7 +242,7 @@ def test_a_counter_that_another_is_at_work_beside_leaves_it_to_that_one(database
 
 
 def test_more_endings_than_one_transaction_takes_are_all_counted(database, breakers, monkeypatch):
-    monkeypatch.setattr("pidispatch.store.breakercount.MOST", 4)
+    monkeypatch.setattr("pidispatch.store.triggers.breakercount.MOST", 4)
     fail(database, times=11)
 
     BreakerKeeper(breakers).count()
@@ -392,7 +392,7 @@ def test_a_plan_that_dies_leaves_no_probe_behind(database, breakers, monkeypatch
         raise Died
 
     with monkeypatch.context() as patch:
-        patch.setattr("pidispatch.store.probes.Probes.write", die)
+        patch.setattr("pidispatch.store.triggers.probes.Probes.write", die)
         with pytest.raises(Died):
             schedules.plan(known, MONDAY + MINUTE)
     assert (slots(database), breakers_of(database, ["nightly"])["nightly"].probe) == ([], None)

@@ -1,7 +1,7 @@
 """What a run has used of its caps, and which part of it calls under way only hold."""
 
 from pidispatch.ports import CallEnd
-from pidispatch.store.calls import PostgresCallLedger
+from pidispatch.store.runs.calls import PostgresCallLedger
 from tests.cli.lives import begin
 from tests.store.builders import a_run
 from tests.support.calls import cost, opened, worst

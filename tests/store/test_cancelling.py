@@ -6,10 +6,10 @@ from sqlalchemy import text
 from pidispatch.domain.runs.outcome import Again, End
 from pidispatch.domain.runs.run import BoxEnd, Outcome, State
 from pidispatch.errors import StaleEpoch
-from pidispatch.store import cancelling
-from pidispatch.store.calls import PostgresTickets
-from pidispatch.store.endings import PostgresEndings
-from pidispatch.store.runs import PostgresRuns
+from pidispatch.store.runs import cancelling
+from pidispatch.store.runs.calls import PostgresTickets
+from pidispatch.store.runs.endings import PostgresEndings
+from pidispatch.store.runs.transitions import PostgresRuns
 from tests.store.builders import (
     a_boxed_run,
     a_host,

@@ -12,12 +12,12 @@ from pidispatch.domain.runs.outcome import End
 from pidispatch.domain.runs.run import BoxEnd, Outcome, Result
 from pidispatch.errors import StaleEpoch
 from pidispatch.ports import Admitted, CallEnd, ChainAnswer
-from pidispatch.store import requeueing
-from pidispatch.store.calls import PostgresCallLedger, PostgresTickets
-from pidispatch.store.chains import PostgresChains
-from pidispatch.store.endings import PostgresEndings
-from pidispatch.store.rundetail import run_detail
-from pidispatch.store.runs import PostgresRuns
+from pidispatch.store.read.detail import run_detail
+from pidispatch.store.runs import requeueing
+from pidispatch.store.runs.calls import PostgresCallLedger, PostgresTickets
+from pidispatch.store.runs.chains import PostgresChains
+from pidispatch.store.runs.endings import PostgresEndings
+from pidispatch.store.runs.transitions import PostgresRuns
 from tests.store.builders import (
     HOST,
     a_host,

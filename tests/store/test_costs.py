@@ -11,10 +11,10 @@ from pidispatch.domain.runs.outcome import Again, End
 from pidispatch.domain.runs.run import BoxEnd, Outcome
 from pidispatch.entrypoints.cli.budget import _used
 from pidispatch.ports import Admitted, CallEnd
-from pidispatch.store.budget import read_budget
-from pidispatch.store.calls import PostgresCallLedger, PostgresTickets
-from pidispatch.store.endings import PostgresEndings
-from pidispatch.store.runs import PostgresRuns
+from pidispatch.store.read.budget import read_budget
+from pidispatch.store.runs.calls import PostgresCallLedger, PostgresTickets
+from pidispatch.store.runs.endings import PostgresEndings
+from pidispatch.store.runs.transitions import PostgresRuns
 from tests.store.builders import HOST, a_host, a_run, assert_ledger_is_exact, row, try_next, value
 from tests.support.calls import cost, opened, worst
 

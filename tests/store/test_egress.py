@@ -4,8 +4,8 @@ from sqlalchemy import text
 
 from pidispatch.domain.egress.allowlist import MOST_HOSTS
 from pidispatch.ports import EgressUse
-from pidispatch.store.egress import PostgresEgressUses
-from pidispatch.store.rundetail import run_detail
+from pidispatch.store.read.detail import run_detail
+from pidispatch.store.runs.egress import PostgresEgressUses
 from tests.store.builders import a_host, a_run
 
 

@@ -8,9 +8,9 @@ from pidispatch.domain.runs.outcome import Again, End
 from pidispatch.domain.runs.run import BoxEnd, Outcome, Result
 from pidispatch.errors import StaleEpoch
 from pidispatch.ports import Admitted, CallEnd, CallRefused
-from pidispatch.store.calls import PostgresCallLedger, PostgresTickets
-from pidispatch.store.endings import PostgresEndings
-from pidispatch.store.runs import PostgresRuns
+from pidispatch.store.runs.calls import PostgresCallLedger, PostgresTickets
+from pidispatch.store.runs.endings import PostgresEndings
+from pidispatch.store.runs.transitions import PostgresRuns
 from tests.store.builders import (
     HOST,
     a_boxed_run,

@@ -4,11 +4,12 @@ import pytest
 from sqlalchemy import text
 
 from pidispatch.errors import StaleEpoch
-from pidispatch.store import forgetting, history
-from pidispatch.store.calls import PostgresCallLedger, PostgresTickets
-from pidispatch.store.forgetting import HostAlive, NoSuchHost
-from pidispatch.store.runs import PostgresRuns
-from pidispatch.store.slots import latest_slots, schedules_of
+from pidispatch.store.hosts import forgetting
+from pidispatch.store.hosts.forgetting import HostAlive, NoSuchHost
+from pidispatch.store.read import history
+from pidispatch.store.read.schedule_history import latest_slots, schedules_of
+from pidispatch.store.runs.calls import PostgresCallLedger, PostgresTickets
+from pidispatch.store.runs.transitions import PostgresRuns
 from tests.store.builders import (
     HOST,
     a_boxed_run,

@@ -3,8 +3,8 @@
 import pytest
 
 from pidispatch.domain.health.health import Facts, FaultWord, judge
-from pidispatch.store.health import row_facts
-from pidispatch.store.measures import measure_today
+from pidispatch.store.read.health import row_facts
+from pidispatch.store.read.today import measure_today
 from tests.cli.lives import FAILED, begin, call, end
 from tests.store.builders import a_boxed_run, a_host, a_run, an_admitted_run
 from tests.support.timed import an_entry, synced, the_schedules

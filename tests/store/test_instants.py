@@ -14,11 +14,11 @@ from pidispatch.domain.triggers.arrival import Arrival, Became, Delivery
 from pidispatch.domain.triggers.subject import folder_subject
 from pidispatch.domain.triggers.trigger import Missed, WhileRunning
 from pidispatch.ports import Admitted
-from pidispatch.store.arrivals import PostgresArrivals
-from pidispatch.store.calls import PostgresTickets
-from pidispatch.store.cancelling import cancel
-from pidispatch.store.endings import PostgresEndings
-from pidispatch.store.runs import PostgresRuns
+from pidispatch.store.runs.calls import PostgresTickets
+from pidispatch.store.runs.cancelling import cancel
+from pidispatch.store.runs.endings import PostgresEndings
+from pidispatch.store.runs.transitions import PostgresRuns
+from pidispatch.store.triggers.arrivals import PostgresArrivals
 from tests.store.builders import a_host, assert_ledger_is_exact, row, try_next, value
 from tests.support.timed import DAY, HOST, HOUR, MINUTE, an_entry, planned, standing, synced, the_schedules
 from tests.support.wallclock import utc

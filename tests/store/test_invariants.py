@@ -4,7 +4,7 @@ import pytest
 
 from pidispatch.domain.health.checkup import Grade
 from pidispatch.domain.runs.ask import WaitProfile
-from pidispatch.store.invariants import INVARIANTS, look_for_contradictions
+from pidispatch.store.read.invariants import INVARIANTS, look_for_contradictions
 from tests.cli.lives import begin, call, end
 from tests.store.builders import (
     a_boxed_run,

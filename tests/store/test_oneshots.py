@@ -7,13 +7,14 @@ from pidispatch.domain.runs.outcome import Again, End
 from pidispatch.domain.runs.run import BoxEnd, Outcome
 from pidispatch.errors import CannotRearm
 from pidispatch.ports import Admitted, NoRoom, Refused
-from pidispatch.store import admission, cancelling, oneshots
-from pidispatch.store.admission import PostgresAdmissions
-from pidispatch.store.arrivals import PostgresArrivals
-from pidispatch.store.calls import PostgresTickets
-from pidispatch.store.endings import PostgresEndings
-from pidispatch.store.oneshots import PostgresOneShots
-from pidispatch.store.runs import PostgresRuns
+from pidispatch.store.admission import transaction as admission
+from pidispatch.store.admission.transaction import PostgresAdmissions
+from pidispatch.store.runs import cancelling, oneshots
+from pidispatch.store.runs.calls import PostgresTickets
+from pidispatch.store.runs.endings import PostgresEndings
+from pidispatch.store.runs.oneshots import PostgresOneShots
+from pidispatch.store.runs.transitions import PostgresRuns
+from pidispatch.store.triggers.arrivals import PostgresArrivals
 from tests.store.arriving import ISSUE, an_arrival
 from tests.store.builders import (
     HOST,
@@ -234,7 +235,7 @@ def test_an_ending_that_dies_before_its_commit_keeps_it_spent(database, one_shot
         real(connection, run)
         raise RuntimeError("killed")
 
-    monkeypatch.setattr("pidispatch.store.oneshots.give_back", killed)
+    monkeypatch.setattr("pidispatch.store.runs.oneshots.give_back", killed)
     with pytest.raises(RuntimeError, match="killed"):
         finish(database, Again("never-started", 0))
 

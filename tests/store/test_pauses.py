@@ -6,10 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from pidispatch.ports import Admitted
-from pidispatch.store.admission import PostgresAdmissions
+from pidispatch.store.admission.pauses import bells_after_resume, known, pause, resume
+from pidispatch.store.admission.transaction import PostgresAdmissions
 from pidispatch.store.database import Database
-from pidispatch.store.pauses import bells_after_resume, known, pause, resume
-from pidispatch.store.standing import queue_status
+from pidispatch.store.read.queue import queue_status
 from tests.store.builders import (
     HOST,
     WORKER,

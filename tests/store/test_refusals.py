@@ -5,9 +5,9 @@ from datetime import timedelta
 import pytest
 
 from pidispatch.ports import CallEnd, CallRefused
-from pidispatch.store import pauses
-from pidispatch.store.calls import PostgresCallLedger, PostgresTickets
-from pidispatch.store.runs import PostgresRuns
+from pidispatch.store.admission import pauses
+from pidispatch.store.runs.calls import PostgresCallLedger, PostgresTickets
+from pidispatch.store.runs.transitions import PostgresRuns
 from tests.store.builders import HOST, a_boxed_run, a_host, value
 from tests.support.calls import cost, opened, worst
 

@@ -7,9 +7,9 @@ from sqlalchemy import text
 
 from pidispatch.domain.triggers.arrival import Became
 from pidispatch.domain.triggers.trigger import WhileRunning
-from pidispatch.store import cancelling, requeueing
-from pidispatch.store.arrivals import PostgresArrivals
-from pidispatch.store.requeueing import CannotRequeue
+from pidispatch.store.runs import cancelling, requeueing
+from pidispatch.store.runs.requeueing import CannotRequeue
+from pidispatch.store.triggers.arrivals import PostgresArrivals
 from tests.store.arriving import ISSUE, a_folder_arrival, an_arrival
 from tests.store.builders import a_host, a_run, an_admitted_run, row, value
 from tests.support.minutes import early_in_a_minute

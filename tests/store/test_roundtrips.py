@@ -7,9 +7,9 @@ from sqlalchemy import bindparam, event, text
 from sqlalchemy.dialects.postgresql import JSONB
 
 from pidispatch.ports import Admitted, CallEnd, Refused
-from pidispatch.store.admission import PostgresAdmissions
-from pidispatch.store.calls import PostgresCallLedger, PostgresTickets
+from pidispatch.store.admission.transaction import PostgresAdmissions
 from pidispatch.store.database import Database
+from pidispatch.store.runs.calls import PostgresCallLedger, PostgresTickets
 from tests.store.builders import HOST, WORKER, a_boxed_run, a_host, a_run, ready_for, some_caps, try_next
 from tests.support.calls import opened
 

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import text
 
 from pidispatch.domain.triggers.trigger import Missed
-from pidispatch.store.slots import latest_slots, schedules_of, slot_of_run
+from pidispatch.store.read.schedule_history import latest_slots, schedules_of, slot_of_run
 from tests.store.builders import a_host, a_run, row, value
 from tests.support.timed import (
     DAY,

@@ -6,11 +6,11 @@ import pytest
 from sqlalchemy import text
 
 from pidispatch.domain.triggers.arrival import Became
-from pidispatch.store import hosts as hosts_module
-from pidispatch.store.arrivals import PostgresArrivals
-from pidispatch.store.cancelling import cancel
 from pidispatch.store.database import Database
-from pidispatch.store.hosts import PostgresHosts
+from pidispatch.store.hosts import hosts as hosts_module
+from pidispatch.store.hosts.hosts import PostgresHosts
+from pidispatch.store.runs.cancelling import cancel
+from pidispatch.store.triggers.arrivals import PostgresArrivals
 from tests.store.arriving import ISSUE, an_arrival
 from tests.store.builders import HOST, a_host, value
 

@@ -10,8 +10,8 @@ from sqlalchemy.exc import IntegrityError
 
 from pidispatch.domain.runs.ask import WaitAfter, WaitProfile
 from pidispatch.domain.triggers.wait import Answer, GiveUp, Hold, Progress, Start
-from pidispatch.store import cancelling
-from pidispatch.store.waits import PostgresWaits
+from pidispatch.store.runs import cancelling
+from pidispatch.store.runs.waits import PostgresWaits
 from tests.store.builders import HOST, a_held_run, a_host, a_run, assert_ledger_is_exact, row, try_next, value
 
 CI = WaitProfile("ci")

@@ -15,11 +15,11 @@ from pidispatch.domain.limits.windows import EVERYTHING, Cap, Period, Unit
 from pidispatch.domain.runs.outcome import Again, End
 from pidispatch.domain.runs.run import BoxEnd, Claim, Outcome
 from pidispatch.ports import Admitted, CallEnd, CallOpened, CallRefused, Worst
-from pidispatch.store.admission import PostgresAdmissions
-from pidispatch.store.calls import PostgresCallLedger, PostgresTickets
+from pidispatch.store.admission.transaction import PostgresAdmissions
 from pidispatch.store.database import Database
-from pidispatch.store.endings import PostgresEndings
-from pidispatch.store.runs import PostgresRuns
+from pidispatch.store.runs.calls import PostgresCallLedger, PostgresTickets
+from pidispatch.store.runs.endings import PostgresEndings
+from pidispatch.store.runs.transitions import PostgresRuns
 from tests.store.builders import HOST, ready_for
 from tests.support.calls import cost
 

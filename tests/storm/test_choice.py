@@ -9,9 +9,9 @@ from pidispatch.domain.limits.windows import EVERYTHING, Unit, run_caps
 from pidispatch.domain.runs.outcome import End
 from pidispatch.domain.runs.run import BoxEnd, Outcome
 from pidispatch.ports import Admitted, Refused
-from pidispatch.store.admission import PostgresAdmissions
-from pidispatch.store.endings import PostgresEndings
-from pidispatch.store.runs import PostgresRuns
+from pidispatch.store.admission.transaction import PostgresAdmissions
+from pidispatch.store.runs.endings import PostgresEndings
+from pidispatch.store.runs.transitions import PostgresRuns
 from tests.store.builders import (
     HOST,
     WORKER,

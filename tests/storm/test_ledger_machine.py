@@ -22,10 +22,10 @@ from pidispatch.domain.runs.outcome import Again, End
 from pidispatch.domain.runs.run import BoxEnd, Claim, Outcome
 from pidispatch.errors import StaleEpoch
 from pidispatch.ports import Admitted, CallEnd, CallOpened, CallRefused, Deferred, NoRoom, Refused
-from pidispatch.store.admission import PostgresAdmissions
-from pidispatch.store.calls import PostgresCallLedger, PostgresTickets
-from pidispatch.store.endings import PostgresEndings
-from pidispatch.store.runs import PostgresRuns
+from pidispatch.store.admission.transaction import PostgresAdmissions
+from pidispatch.store.runs.calls import PostgresCallLedger, PostgresTickets
+from pidispatch.store.runs.endings import PostgresEndings
+from pidispatch.store.runs.transitions import PostgresRuns
 from tests.store.builders import HOST, WORKER, a_host, a_run, assert_ledger_is_exact, ready_for, value
 from tests.support.calls import cost as priced
 from tests.support.calls import worst

@@ -17,11 +17,11 @@ from sqlalchemy import text
 from pidispatch.domain.health.checkup import Grade
 from pidispatch.errors import StaleEpoch
 from pidispatch.ports import CallEnd, CallOpened, CallRefused
-from pidispatch.store.calls import PostgresCallLedger, PostgresTickets
 from pidispatch.store.database import Database
-from pidispatch.store.endings import PostgresEndings
-from pidispatch.store.invariants import look_for_contradictions
-from pidispatch.store.runs import PostgresRuns
+from pidispatch.store.read.invariants import look_for_contradictions
+from pidispatch.store.runs.calls import PostgresCallLedger, PostgresTickets
+from pidispatch.store.runs.endings import PostgresEndings
+from pidispatch.store.runs.transitions import PostgresRuns
 from tests.store.builders import HOST, a_boxed_run, a_host, a_run, assert_ledger_is_exact, value
 from tests.storm.spender import APPLICATION, DAY, PROCESSES, RUN, Spender, finish
 from tests.support.calls import cost, worst

@@ -14,9 +14,9 @@ from pidispatch.domain.runs.ask import Terms
 from pidispatch.domain.runs.outcome import End
 from pidispatch.domain.runs.run import BoxEnd, NewRun, Outcome, Waiting
 from pidispatch.ports import Admitted, Deferred, NoRoom, Ready
-from pidispatch.store.admission import PostgresAdmissions
-from pidispatch.store.endings import PostgresEndings
-from pidispatch.store.runs import PostgresRuns
+from pidispatch.store.admission.transaction import PostgresAdmissions
+from pidispatch.store.runs.endings import PostgresEndings
+from pidispatch.store.runs.transitions import PostgresRuns
 from tests.store.builders import HOST, WORKER, a_host, assert_ledger_is_exact, value
 from tests.support.scale import scaled
 from tests.support.submitting import submit as submit_run

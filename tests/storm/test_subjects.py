@@ -16,11 +16,11 @@ from pidispatch.domain.triggers.subject import RunSubject
 from pidispatch.domain.triggers.trigger import WhileRunning
 from pidispatch.ingest import Ingest, LocalRequest
 from pidispatch.ports import Admitted, FolderState, Refused
-from pidispatch.store.admission import PostgresAdmissions
-from pidispatch.store.arrivals import PostgresArrivals
+from pidispatch.store.admission.transaction import PostgresAdmissions
 from pidispatch.store.database import Database
-from pidispatch.store.endings import PostgresEndings
-from pidispatch.store.runs import PostgresRuns
+from pidispatch.store.runs.endings import PostgresEndings
+from pidispatch.store.runs.transitions import PostgresRuns
+from pidispatch.store.triggers.arrivals import PostgresArrivals
 from tests.flows.site import FakeBell
 from tests.store.arriving import an_arrival
 from tests.store.builders import HOST, WORKER, a_host, assert_ledger_is_exact, ready_for, value

@@ -25,15 +25,15 @@ from pidispatch.execute.launch import BoxLimits, Launcher
 from pidispatch.execute.sessions import SessionKeeper
 from pidispatch.execute.tenure import Tenure
 from pidispatch.ports import CallEnd, LocalFolder
-from pidispatch.store.admission import PostgresAdmissions
-from pidispatch.store.calls import PostgresCallLedger, PostgresTickets
-from pidispatch.store.chains import PostgresChains
+from pidispatch.store.admission.transaction import PostgresAdmissions
 from pidispatch.store.database import Database
-from pidispatch.store.endings import PostgresEndings
-from pidispatch.store.hosts import PostgresHosts
-from pidispatch.store.losses import PostgresLosses
-from pidispatch.store.runs import PostgresRuns
-from pidispatch.store.sessions import PostgresSessions
+from pidispatch.store.hosts.hosts import PostgresHosts
+from pidispatch.store.runs.calls import PostgresCallLedger, PostgresTickets
+from pidispatch.store.runs.chains import PostgresChains
+from pidispatch.store.runs.endings import PostgresEndings
+from pidispatch.store.runs.losses import PostgresLosses
+from pidispatch.store.runs.sessions import PostgresSessions
+from pidispatch.store.runs.transitions import PostgresRuns
 from pidispatch.upkeep.breakers import BreakerKeeper
 from pidispatch.upkeep.losses import LostLookers
 from pidispatch.upkeep.orphans import Orphans

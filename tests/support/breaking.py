@@ -7,7 +7,7 @@ from sqlalchemy import text
 
 from pidispatch.domain.runs.run import NewRun
 from pidispatch.domain.triggers.breaker import Rules
-from pidispatch.store.breakercount import PostgresBreakers
+from pidispatch.store.triggers.breakercount import PostgresBreakers
 from tests.support.asking import asking
 from tests.support.submitting import submit as submit_run
 

@@ -2,7 +2,7 @@
 
 from pidispatch.domain.runs.run import NewRun
 from pidispatch.store.database import Database
-from pidispatch.store.submissions import add_run
+from pidispatch.store.runs.submissions import add_run
 
 
 def submit(database: Database, run: NewRun) -> int | None:

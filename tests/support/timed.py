@@ -7,7 +7,7 @@ from pidispatch.domain.triggers.inforce import Zone, Zones, standing_of
 from pidispatch.domain.triggers.trigger import Cron, Kind, Missed, Trigger, Triggers, WhileRunning
 from pidispatch.errors import FolderRefused
 from pidispatch.ports import LocalFolder
-from pidispatch.store.schedules import PostgresSchedules
+from pidispatch.store.triggers.schedules import PostgresSchedules
 from pidispatch.upkeep.scheduledruns import ScheduledRuns
 from tests.support.asking import work_of
 

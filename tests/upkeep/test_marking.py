@@ -11,11 +11,11 @@ from pidispatch.domain.triggers.subject import RunSubject
 from pidispatch.errors import CannotRearm, DatabaseUnavailable
 from pidispatch.files import MarkedFile
 from pidispatch.ports import Admitted, Refused
-from pidispatch.store.arrivals import PostgresArrivals
-from pidispatch.store.calls import PostgresTickets
-from pidispatch.store.endings import PostgresEndings
-from pidispatch.store.oneshots import PostgresOneShots
-from pidispatch.store.runs import PostgresRuns
+from pidispatch.store.runs.calls import PostgresTickets
+from pidispatch.store.runs.endings import PostgresEndings
+from pidispatch.store.runs.oneshots import PostgresOneShots
+from pidispatch.store.runs.transitions import PostgresRuns
+from pidispatch.store.triggers.arrivals import PostgresArrivals
 from pidispatch.upkeep.marking import Marking, Rearmed, mark_logged
 from tests.store.arriving import an_arrival
 from tests.store.builders import a_host, row, try_next, value
@@ -199,7 +199,7 @@ def test_an_arming_that_dies_is_done_by_the_next_look(house, monkeypatch):
         raise DatabaseUnavailable("killed")
 
     with monkeypatch.context() as dying:
-        dying.setattr("pidispatch.store.oneshots.audit", killed)
+        dying.setattr("pidispatch.store.runs.oneshots.audit", killed)
         mark_logged(house.marking)
     assert value(house.database, "SELECT count(*) FROM one_shots") == 1
     assert value(house.database, "SELECT count(*) FROM rearmed_one_shots") == 0

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import text
 
 from pidispatch.errors import DatabaseUnavailable, QueueUnavailable
-from pidispatch.store.hostzones import HostZones
+from pidispatch.store.hosts.zones import HostZones
 from pidispatch.upkeep.breakers import BreakerKeeper
 from pidispatch.upkeep.scheduledruns import ScheduledRuns
 from pidispatch.upkeep.scheduler import LOOK_AT_FILE, SYNC_AGAIN, Scheduler

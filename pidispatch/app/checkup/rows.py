@@ -6,14 +6,15 @@ from datetime import timedelta
 from pidispatch.config import Settings
 from pidispatch.domain.health.checkup import Finding, Grade
 from pidispatch.domain.health.health import Facts, FaultWord, judge
-from pidispatch.store import schema, standing
-from pidispatch.store.breakers import BreakerRecord
+from pidispatch.store import schema
 from pidispatch.store.database import Database
-from pidispatch.store.health import row_facts
-from pidispatch.store.invariants import look_for_contradictions
+from pidispatch.store.read import queue as standing
+from pidispatch.store.read.health import row_facts
+from pidispatch.store.read.invariants import look_for_contradictions
+from pidispatch.store.read.queue import HostRecord, QueueStatus
+from pidispatch.store.read.schedule_history import ScheduleRecord, schedules_of
 from pidispatch.store.schema import Fit
-from pidispatch.store.slots import ScheduleRecord, schedules_of
-from pidispatch.store.standing import HostRecord, QueueStatus
+from pidispatch.store.triggers.breakers import BreakerRecord
 
 STALE = timedelta(seconds=30)
 MOST_NAMED = 5

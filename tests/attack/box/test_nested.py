@@ -8,8 +8,8 @@ import pytest
 from pidispatch.domain.health.checkup import Grade
 from pidispatch.ports import Admitted, Deferred
 from pidispatch.runtime.workspace import open_folder
-from pidispatch.store.admission import PostgresAdmissions
-from pidispatch.store.invariants import look_for_contradictions
+from pidispatch.store.admission.transaction import PostgresAdmissions
+from pidispatch.store.read.invariants import look_for_contradictions
 from tests.flows.site import Site
 from tests.store.builders import HOST, WORKER, a_host, a_run, after_a_look, ready_for, row
 from tests.support.boxes import SOMEBODY

@@ -8,7 +8,7 @@ import pytest
 from pidispatch.domain.runs.run import Workspace
 from pidispatch.errors import FolderRefused, MountDiffers
 from pidispatch.runtime.workspace import folder_change, open_folder
-from pidispatch.store.runs import PostgresRuns
+from pidispatch.store.runs.transitions import PostgresRuns
 from tests.flows.site import Site
 from tests.store.builders import HOST, a_run, assert_ledger_is_exact, row
 from tests.support.boxes import SOMEBODY

@@ -8,7 +8,7 @@ from pidispatch.domain.runs.chaintree import Harvest, TreeCaps
 from pidispatch.domain.runs.outbox import Child
 from pidispatch.domain.runs.outcome import Again, End
 from pidispatch.domain.runs.run import BoxEnd, Outcome
-from pidispatch.store import requeueing
+from pidispatch.store.runs import requeueing
 from tests.flows.test_landing import grant, worked
 from tests.store.builders import a_run, row
 

@@ -7,8 +7,8 @@ import pytest
 from pidispatch.domain.health.health import STATE_LIMITS, Facts, FaultWord, RowFacts, judge
 from pidispatch.domain.health.rows import Passing
 from pidispatch.domain.runs.run import OCCUPYING, State
-from pidispatch.store.cancelling import cancel
-from pidispatch.store.health import row_facts
+from pidispatch.store.read.health import row_facts
+from pidispatch.store.runs.cancelling import cancel
 from tests.flows.test_reconciler import a_box
 from tests.store.builders import HOST, a_run
 

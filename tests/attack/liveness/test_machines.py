@@ -12,9 +12,10 @@ from pidispatch.app.hostname import HostNameTaken, wait_for_silence
 from pidispatch.domain.health.health import Facts, FaultWord, judge
 from pidispatch.domain.health.hostidentity import Contender, Identity
 from pidispatch.services.placemark import place_of
-from pidispatch.store import forgetting, history
-from pidispatch.store.health import row_facts
-from pidispatch.store.hosts import PostgresHosts
+from pidispatch.store.hosts import forgetting
+from pidispatch.store.hosts.hosts import PostgresHosts
+from pidispatch.store.read import history
+from pidispatch.store.read.health import row_facts
 from tests.attack.liveness.processes import an_environment
 from tests.flows.site import Site
 from tests.store.builders import HOST, IDENTITY, a_host, a_run, row, value

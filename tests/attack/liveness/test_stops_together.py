@@ -6,8 +6,8 @@ import threading
 
 from sqlalchemy import text
 
-from pidispatch.store import cancelling
-from pidispatch.store.runs import PostgresRuns
+from pidispatch.store.runs import cancelling
+from pidispatch.store.runs.transitions import PostgresRuns
 from pidispatch.upkeep.pool import DaemonPool
 from tests.attack.liveness.processes import an_environment
 from tests.flows.site import Site

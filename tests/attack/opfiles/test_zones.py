@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import text
 from structlog.testing import capture_logs
 
-from pidispatch.store.hostzones import HostZones, settled_zones
+from pidispatch.store.hosts.zones import HostZones, settled_zones
 from pidispatch.upkeep.scheduledruns import ScheduledRuns
 from pidispatch.upkeep.scheduler import SYNC_AGAIN, Scheduler
 from tests.store.builders import a_host, value

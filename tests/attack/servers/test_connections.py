@@ -14,10 +14,11 @@ from pidispatch.domain.runs.run import State
 from pidispatch.errors import DatabaseUnavailable
 from pidispatch.ports import Admitted, CallEnd
 from pidispatch.services.account import server_account
-from pidispatch.store import history, schema, versions
-from pidispatch.store.calls import PostgresCallLedger, PostgresTickets
+from pidispatch.store import schema, versions
 from pidispatch.store.database import Database, _leave_out_the_dead
 from pidispatch.store.pipeline import alone
+from pidispatch.store.read import history
+from pidispatch.store.runs.calls import PostgresCallLedger, PostgresTickets
 from tests.cli.lives import DONE, begin, end
 from tests.store.builders import a_host, a_run, try_next, value
 from tests.support.calls import opened

@@ -9,7 +9,7 @@ import pytest
 
 from pidispatch.app import cancelling, granting, requeueing, submit
 from pidispatch.errors import DatabaseUnavailable, DatabaseUnfit
-from pidispatch.store import pauses
+from pidispatch.store.admission import pauses
 from tests.cli.lives import DONE, begin, end
 from tests.store.builders import a_run, value
 
