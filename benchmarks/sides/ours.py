@@ -24,7 +24,7 @@ from pidispatch.config import load
 from pidispatch.domain.box.sandbox import LABEL_INSTALLATION
 from pidispatch.domain.triggers.arrival import Arrival, Arrived, Delivery
 from pidispatch.entrypoints.scripted import ScriptedProvider
-from pidispatch.ingest import Ingest, LocalRequest
+from pidispatch.flows.ingest import Ingest, LocalRequest
 from pidispatch.queue.bells import RedisBell
 from pidispatch.queue.broker import make_broker
 from pidispatch.runtime.engine import Engine

@@ -18,9 +18,9 @@ from pidispatch.app.standing import standing_triggers
 from pidispatch.config import Settings
 from pidispatch.domain.health.hostidentity import Identity
 from pidispatch.domain.text.redaction import Redactor
-from pidispatch.execute.finding import BoxFinder
-from pidispatch.execute.hands import Hands
-from pidispatch.execute.tenure import Tenure
+from pidispatch.flows.finding import BoxFinder
+from pidispatch.flows.hands import Hands
+from pidispatch.flows.tenure import Tenure
 from pidispatch.gateway.client import ControlDoors
 from pidispatch.gateway.control import NAME as CONTROL
 from pidispatch.runtime.docker import DockerBoxes

@@ -13,7 +13,7 @@ from pidispatch.domain.runs.names import manual_run_id
 from pidispatch.domain.triggers.arrival import Arrival
 from pidispatch.domain.triggers.inforce import Entry, Zone, Zones, standing_of
 from pidispatch.errors import ConfigurationRefused, FolderRefused, PidispatchError
-from pidispatch.ingest import Ingest, Submitted
+from pidispatch.flows.ingest import Ingest, Submitted
 from pidispatch.ports import FolderState, Unrunnable
 from pidispatch.runtime.workspace import open_folder
 from pidispatch.upkeep.scheduledruns import ScheduledRuns, beyond

@@ -15,7 +15,7 @@ from pidispatch.app.receipts import read_after
 from pidispatch.config import Settings
 from pidispatch.domain.triggers.inforce import Entry
 from pidispatch.errors import DatabaseUnavailable, ImageMissing
-from pidispatch.ingest import Ingest, LocalRequest, Submitted
+from pidispatch.flows.ingest import Ingest, LocalRequest, Submitted
 from pidispatch.ports import GitBox
 from pidispatch.queue.bells import RedisBell
 from pidispatch.queue.broker import INTERACTIVE, make_broker

@@ -21,10 +21,10 @@ from pidispatch.domain.runs.reconcile import (
 )
 from pidispatch.domain.runs.run import Claim, Occupant
 from pidispatch.errors import EngineUnavailable, PidispatchError, QueueUnavailable, StaleEpoch
-from pidispatch.execute.finding import BoxFinder
-from pidispatch.execute.finish import Finisher
-from pidispatch.execute.hands import Hands
-from pidispatch.execute.tenure import Tenure
+from pidispatch.flows.finding import BoxFinder
+from pidispatch.flows.finish import Finisher
+from pidispatch.flows.hands import Hands
+from pidispatch.flows.tenure import Tenure
 from pidispatch.ports import Bell, Boxes, BoxState, BoxWatch, Hosts, Occupants, Runs
 from pidispatch.upkeep.losses import LostLookers
 from pidispatch.upkeep.orphans import Orphans, attempt_of

@@ -2,8 +2,8 @@
 
 import os
 
-from pidispatch.admit.gate import AdmissionGate
-from pidispatch.execute.finish import Finisher
+from pidispatch.flows.admit import AdmissionGate
+from pidispatch.flows.finish import Finisher
 from pidispatch.gateway.client import ControlDoors
 from pidispatch.runtime.docker import DockerBoxes
 from pidispatch.runtime.engine import Engine

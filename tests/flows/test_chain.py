@@ -7,7 +7,7 @@ from sqlalchemy import text
 
 from pidispatch.domain.runs.outbox import Letter
 from pidispatch.errors import BoxFault, DatabaseUnavailable, EngineUnavailable
-from pidispatch.execute.chain import ChainLimits
+from pidispatch.flows.chain import ChainLimits
 from tests.flows.site import Site
 from tests.store.builders import a_run, row, value
 

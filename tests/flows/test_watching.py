@@ -17,7 +17,7 @@ from pidispatch.domain.box.sandbox import (
     box_name,
 )
 from pidispatch.errors import EngineUnavailable
-from pidispatch.execute.finish import CAPABILITIES_LABEL
+from pidispatch.flows.finish import CAPABILITIES_LABEL
 from pidispatch.runtime.docker import DockerBoxes
 from pidispatch.runtime.engine import Engine
 from pidispatch.upkeep.reconciler import beat, watch_deaths

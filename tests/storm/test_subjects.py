@@ -14,7 +14,7 @@ from pidispatch.domain.runs.run import BoxEnd, Outcome, Waiting
 from pidispatch.domain.triggers.arrival import Became
 from pidispatch.domain.triggers.subject import RunSubject
 from pidispatch.domain.triggers.trigger import WhileRunning
-from pidispatch.ingest import Ingest, LocalRequest
+from pidispatch.flows.ingest import Ingest, LocalRequest
 from pidispatch.ports import Admitted, FolderState, Refused
 from pidispatch.store.admission.transaction import PostgresAdmissions
 from pidispatch.store.database import Database

@@ -10,20 +10,20 @@ from pathlib import Path
 
 import structlog
 
-from pidispatch.admit.checks import Checks
-from pidispatch.admit.gate import AdmissionGate
 from pidispatch.domain.limits.policy import Policy, ScopeCaps
 from pidispatch.domain.runs.reconcile import Departure
 from pidispatch.domain.runs.session import NotKept
-from pidispatch.execute.chain import ChainCollector, ChainLimits
-from pidispatch.execute.changes import Changes
-from pidispatch.execute.cleanup import Cleanup
-from pidispatch.execute.finding import BoxFinder
-from pidispatch.execute.finish import Finisher
-from pidispatch.execute.hands import Hands
-from pidispatch.execute.launch import BoxLimits, Launcher
-from pidispatch.execute.sessions import SessionKeeper
-from pidispatch.execute.tenure import Tenure
+from pidispatch.flows.admit import AdmissionGate
+from pidispatch.flows.chain import ChainCollector, ChainLimits
+from pidispatch.flows.changes import Changes
+from pidispatch.flows.checks import Checks
+from pidispatch.flows.cleanup import Cleanup
+from pidispatch.flows.finding import BoxFinder
+from pidispatch.flows.finish import Finisher
+from pidispatch.flows.hands import Hands
+from pidispatch.flows.launch import BoxLimits, Launcher
+from pidispatch.flows.sessions import SessionKeeper
+from pidispatch.flows.tenure import Tenure
 from pidispatch.ports import CallEnd, LocalFolder
 from pidispatch.store.admission.transaction import PostgresAdmissions
 from pidispatch.store.database import Database

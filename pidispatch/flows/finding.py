@@ -2,7 +2,7 @@
 
 from pidispatch.domain.runs.reconcile import Absence
 from pidispatch.domain.runs.run import Occupant
-from pidispatch.execute.tenure import Tenure
+from pidispatch.flows.tenure import Tenure
 from pidispatch.ports import BoxState, BoxWatch
 
 

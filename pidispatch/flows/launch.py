@@ -44,10 +44,10 @@ from pidispatch.errors import (
     StaleEpoch,
     Unavailable,
 )
-from pidispatch.execute.cleanup import Cleanup
-from pidispatch.execute.hands import Hands
-from pidispatch.execute.inputs import job_files
-from pidispatch.execute.sessions import SessionKeeper
+from pidispatch.flows.cleanup import Cleanup
+from pidispatch.flows.hands import Hands
+from pidispatch.flows.inputs import job_files
+from pidispatch.flows.sessions import SessionKeeper
 from pidispatch.ports import (
     Boxes,
     Doors,

@@ -6,10 +6,10 @@ from datetime import timedelta
 
 import structlog
 
-from pidispatch.admit.checks import Checks, Look
 from pidispatch.domain.health.spans import Laps
 from pidispatch.domain.limits.policy import Policy
 from pidispatch.domain.runs.run import Claim, Waiting
+from pidispatch.flows.checks import Checks, Look
 from pidispatch.ports import (
     Admissions,
     Admitted,

@@ -15,11 +15,11 @@ from pidispatch.domain.runs.run import AttemptFacts, BoxEnd, Claim, Occupant, Ou
 from pidispatch.domain.runs.session import KeptSession, NotKept
 from pidispatch.domain.runs.telemetry import telemetry
 from pidispatch.errors import GatewayUnavailable, StaleEpoch
-from pidispatch.execute.chain import ChainCollector
-from pidispatch.execute.changes import Changes
-from pidispatch.execute.cleanup import Cleanup
-from pidispatch.execute.finding import BoxFinder
-from pidispatch.execute.sessions import SessionKeeper
+from pidispatch.flows.chain import ChainCollector
+from pidispatch.flows.changes import Changes
+from pidispatch.flows.cleanup import Cleanup
+from pidispatch.flows.finding import BoxFinder
+from pidispatch.flows.sessions import SessionKeeper
 from pidispatch.ports import (
     Boxes,
     BoxState,

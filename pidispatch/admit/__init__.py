@@ -1,1 +1,0 @@
-"""Admit: which of the waiting runs may start, and under which bounds."""
