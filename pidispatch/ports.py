@@ -21,7 +21,7 @@ from pidispatch.domain.runs.run import AttemptFacts, BoxEnd, Claim, Job, Occupan
 from pidispatch.domain.runs.session import FRESH, KeptSession, NotKept, Staged
 from pidispatch.domain.triggers.arrival import Arrival, Arrived, Delivery
 from pidispatch.domain.triggers.catchup import Slot
-from pidispatch.domain.triggers.inforce import Entry, Standing
+from pidispatch.domain.triggers.inforce import ScheduleEntry, Standing
 from pidispatch.domain.triggers.oneshot import Spent
 from pidispatch.domain.triggers.trigger import Disarmed, Triggers
 from pidispatch.domain.triggers.wait import HeldRun, Step
@@ -332,7 +332,7 @@ class Unrunnable:
     reason: str
 
 
-MakeRun = Callable[[Entry, Slot, datetime | None], Arrival | Unrunnable]
+MakeRun = Callable[[ScheduleEntry, Slot, datetime | None], Arrival | Unrunnable]
 """One instant of an entry and the run that it would start; the last argument is when the schedule's run before it ended, or started."""
 
 

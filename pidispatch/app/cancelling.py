@@ -16,7 +16,7 @@ from pidispatch.store.database import Database
 from pidispatch.store.read import history
 from pidispatch.store.read.history import RunRecord
 from pidispatch.store.runs import cancelling
-from pidispatch.store.runs.cancelling import Asked
+from pidispatch.store.runs.cancelling import CancelRequest
 
 __all__ = ["Cancelled", "RunRecord", "cancel", "cancel_all"]
 
@@ -63,7 +63,7 @@ def cancel_all(settings: Settings, *, reason: str | None) -> Sequence[Cancelled]
         return _await(database, settings, told)
 
 
-def _await(database: Database, settings: Settings, asked: Sequence[Asked]) -> Sequence[Cancelled]:
+def _await(database: Database, settings: Settings, asked: Sequence[CancelRequest]) -> Sequence[Cancelled]:
     """Wake the hosts that hold the boxes, and look until all are gone or the time is over."""
     stopping = _ring(settings, asked)
     until = time.monotonic() + WAIT_SECONDS
@@ -78,7 +78,7 @@ def _await(database: Database, settings: Settings, asked: Sequence[Asked]) -> Se
     return [_told(database, one) for one in asked]
 
 
-def _ring(settings: Settings, asked: Sequence[Asked]) -> Sequence[Asked]:
+def _ring(settings: Settings, asked: Sequence[CancelRequest]) -> Sequence[CancelRequest]:
     """Wake the hosts of those that hold a slot, and return these."""
     stopping = [one for one in asked if one.host is not None and not one.had_ended]
     if stopping:
@@ -86,7 +86,7 @@ def _ring(settings: Settings, asked: Sequence[Asked]) -> Sequence[Asked]:
     return stopping
 
 
-def _wake(bell: RedisBell, stopping: Sequence[Asked]) -> None:
+def _wake(bell: RedisBell, stopping: Sequence[CancelRequest]) -> None:
     """A finisher whose ending became stale by the cancel is rung for again; for the others a look is enough."""
     for one in stopping:
         if one.state is State.FINISHING:
@@ -95,7 +95,7 @@ def _wake(bell: RedisBell, stopping: Sequence[Asked]) -> None:
         bell.ring_look(host)
 
 
-def _told(database: Database, asked: Asked) -> Cancelled:
+def _told(database: Database, asked: CancelRequest) -> Cancelled:
     run, unread = read_after(lambda: history.run_record(database, asked.run_id))
     if run is None:
         gone = not asked.had_ended and asked.host is None  # it waited: its ending was the cancel itself

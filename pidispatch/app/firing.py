@@ -11,7 +11,7 @@ from pidispatch.config import Settings
 from pidispatch.domain import words
 from pidispatch.domain.runs.names import manual_run_id
 from pidispatch.domain.triggers.arrival import Arrival
-from pidispatch.domain.triggers.inforce import Entry, Zone, Zones, standing_of
+from pidispatch.domain.triggers.inforce import ScheduleEntry, Zone, Zones, standing_of
 from pidispatch.errors import ConfigurationRefused, FolderRefused, PidispatchError
 from pidispatch.flows.ingest import Ingest, Submitted
 from pidispatch.ports import FolderState, Unrunnable
@@ -25,7 +25,7 @@ class NotFired(PidispatchError):
     """The entry starts nothing, neither by hand nor at its instants."""
 
 
-def entry_named(settings: Settings, name: str) -> Entry:
+def entry_named(settings: Settings, name: str) -> ScheduleEntry:
     """The schedule of this id in the file as it is.
 
     Raises NoSuchTrigger, NotScheduled, NotFired, and ConfigurationRefused for a file that a worker would refuse.
@@ -62,7 +62,7 @@ class ByHand:
         self._ingest = ingest
         self._clock = clock
 
-    def fire(self, entry: Entry) -> Submitted:
+    def fire(self, entry: ScheduleEntry) -> Submitted:
         """Changes in the folder are no fault: at its instants they are none either. Raises NotFired too."""
         public_id = manual_run_id(entry.id, self._clock())
         work = entry.trigger.work

@@ -15,7 +15,7 @@ from pidispatch.domain.providers.providersfile import ProviderEntries
 from pidispatch.domain.text.redaction import Redactor
 from pidispatch.errors import ConfigurationRefused
 from pidispatch.files.watching import FileWatch
-from pidispatch.gateway.egress.log import Evidence
+from pidispatch.gateway.egress.log import EgressLog
 from pidispatch.gateway.egress.tunnel import Egress
 from pidispatch.gateway.http.rooms import Limits
 from pidispatch.gateway.process import Gateway
@@ -56,7 +56,7 @@ def build_gateway(settings: Settings) -> Gateway:
         redactor=redactor,
         prices=prices,
         stops=PostgresStops(database),
-        egress=Egress(allowlist, evidence=Evidence(PostgresEgressUses(database), mask=redactor.text)),
+        egress=Egress(allowlist, evidence=EgressLog(PostgresEgressUses(database), mask=redactor.text)),
         limits=Limits(
             settings.run_connections, settings.all_connections, settings.run_tunnels, settings.all_tunnels
         ),

@@ -8,7 +8,7 @@ from pidispatch.config import Settings
 from pidispatch.domain.files.checking import Checked, FileKind, beside_each_other, check
 from pidispatch.domain.limits.settings import Effective, merge, parse_overlay
 from pidispatch.domain.limits.settingsedit import value_of, with_key
-from pidispatch.domain.limits.settingskeys import KEYS, Kind
+from pidispatch.domain.limits.settingskeys import KEYS, SettingKind
 from pidispatch.domain.money import dollars
 from pidispatch.errors import ConfigurationRefused
 from pidispatch.files import FileChanged, replace
@@ -79,6 +79,6 @@ def change_setting(settings: Settings, key: str, value: str | None) -> Change:
 def _beneath(key: str, base: Effective) -> str | None:
     known = KEYS.get(key)
     value = getattr(base, known.attribute) if known is not None else None
-    if known is not None and known.kind is Kind.AMOUNT and isinstance(value, int):
+    if known is not None and known.kind is SettingKind.AMOUNT and isinstance(value, int):
         return dollars(value)
     return str(value) if isinstance(value, str | int) else None

@@ -8,7 +8,7 @@ from pidispatch.app.databases import opened
 from pidispatch.app.triggers import read_triggers
 from pidispatch.config import Settings
 from pidispatch.domain.runs.names import trigger_name
-from pidispatch.domain.triggers.arrival import Step, decide
+from pidispatch.domain.triggers.arrival import ArrivalStep, decide
 from pidispatch.domain.triggers.event import Event, problem_of
 from pidispatch.domain.triggers.eventfile import parse_event
 from pidispatch.domain.triggers.matching import match, verdicts
@@ -28,7 +28,7 @@ class Rows:
     """What the rows say now of the run that would start. `step` is what `while_running` makes of the event."""
 
     spent: SpentRecord | None
-    step: Step
+    step: ArrivalStep
     breaker: BreakerRecord | None
 
 

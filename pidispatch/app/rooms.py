@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from pidispatch.config import Settings
-from pidispatch.domain.box.disks import Bounds, Room
+from pidispatch.domain.box.disks import DiskBounds, DiskRoom
 from pidispatch.domain.box.sandbox import MIB
 from pidispatch.errors import EngineUnavailable
 from pidispatch.runtime.engine import Engine
@@ -13,8 +13,8 @@ from pidispatch.runtime.filesystems import measure
 _LARGEST_SESSION = 256 * MIB  # what PI_SESSION_MAX_BYTES=0 means
 
 
-def disk_bounds(settings: Settings) -> Bounds:
-    return Bounds(settings.disk_warn, settings.disk_admit, settings.disk_stop)
+def disk_bounds(settings: Settings) -> DiskBounds:
+    return DiskBounds(settings.disk_warn, settings.disk_admit, settings.disk_stop)
 
 
 def box_files_of(settings: Settings) -> int:
@@ -46,6 +46,6 @@ def lacks_room(settings: Settings, engine: Engine, folder: str) -> str | None:
     """Which file system is too full for a run in `folder`, in words; None when none is."""
     bounds = disk_bounds(settings)
     for disk in measure({**places_of(settings, engine), "the folder": folder}):
-        if disk.room(bounds) >= Room.LOW:
+        if disk.room(bounds) >= DiskRoom.LOW:
             return disk.in_words()
     return None

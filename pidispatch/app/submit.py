@@ -13,7 +13,7 @@ from pidispatch.app.places import addresses, environment_for_others
 from pidispatch.app.reading import standing_of
 from pidispatch.app.receipts import read_after
 from pidispatch.config import Settings
-from pidispatch.domain.triggers.inforce import Entry
+from pidispatch.domain.triggers.inforce import ScheduleEntry
 from pidispatch.errors import DatabaseUnavailable, ImageMissing
 from pidispatch.flows.ingest import Ingest, LocalRequest, Submitted
 from pidispatch.ports import GitBox
@@ -70,7 +70,7 @@ class Desk:
         """Raises FolderRefused (then nothing is left), EngineUnavailable, ImageMissing, DatabaseUnavailable."""
         return self._submission(request.ask.image, lambda: self._ingest.submit(request))
 
-    def fire(self, entry: Entry) -> Submission:
+    def fire(self, entry: ScheduleEntry) -> Submission:
         """Start a schedule now. Raises as `submit`, and NotFired where its entry starts nothing."""
         return self._submission(entry.trigger.work.ask.image, lambda: self._by_hand.fire(entry))
 

@@ -1,7 +1,7 @@
 """Build the thread of a worker that looks after held runs."""
 
 from pidispatch.config import Place, Settings
-from pidispatch.domain.triggers.wait import Bounds
+from pidispatch.domain.triggers.wait import WaitBounds
 from pidispatch.ports import Bell
 from pidispatch.services.waitcheck import GRACE_SECONDS, CheckPrograms
 from pidispatch.store.database import Database
@@ -21,7 +21,7 @@ def wait_keeper(settings: Settings, database: Database, *, host: str, worker: st
         # The home of the user that we are, not of whoever started us.
         checks=CheckPrograms(timeout=timeout, home=Place.here({}).user_home),
         programs=settings.wait_programs,
-        bounds=Bounds(
+        bounds=WaitBounds(
             interval=settings.wait_interval,
             wait_max=settings.wait_max,
             after_max=settings.wait_after_max,

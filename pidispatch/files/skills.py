@@ -39,7 +39,7 @@ def read_skills(path: bytes) -> Mapping[str, bytes]:
     Raises FolderRefused, and SkillsRefused that names the file it is about.
     """
     check_skills(path)
-    reader = _Reader(os.fsdecode(path))
+    reader = _SkillReader(os.fsdecode(path))
     try:
         with directory(path) as top:
             reader.read(top, ())
@@ -50,7 +50,7 @@ def read_skills(path: bytes) -> Mapping[str, bytes]:
     return reader.found
 
 
-class _Reader:
+class _SkillReader:
     """What was found so far; `place` is the directory's name, for people."""
 
     def __init__(self, place: str) -> None:

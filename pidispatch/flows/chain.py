@@ -15,7 +15,7 @@ from pidispatch.domain.runs.outbox import (
     WHOLE_OUTBOX,
     Child,
     Letter,
-    Refusal,
+    RequestRefusal,
     Wish,
     may_be_asked_for,
     read_request,
@@ -83,7 +83,7 @@ class ChainCollector:
             if patient and isinstance(error, EngineUnavailable | GatewayUnavailable):
                 raise
             log.exception("chain_not_collected", run_id=run_id)
-            return Harvest((Refusal(WHOLE_OUTBOX, words.CHAIN_COLLECT_ERROR),))
+            return Harvest((RequestRefusal(WHOLE_OUTBOX, words.CHAIN_COLLECT_ERROR),))
 
     def tell(self, run_id: int, public_id: str, harvest: Harvest | None) -> int:
         """Log what became of the requests, as it is recorded; returns how many runs were queued."""
@@ -107,14 +107,15 @@ class ChainCollector:
         if parent.kind != "local" or parent.folder is None:
             return Harvest(
                 tuple(
-                    Refusal(letter.number, words.CHAIN_COLLECT_ERROR, words.NOT_LOCAL) for letter in letters
+                    RequestRefusal(letter.number, words.CHAIN_COLLECT_ERROR, words.NOT_LOCAL)
+                    for letter in letters
                 )
             )
         depth = parent.depth + 1
         judged = [self._judged(letter, depth) for letter in letters]
         wishes = [each for each in judged if isinstance(each, Wish)]
         if not wishes:
-            return Harvest(tuple(each for each in judged if isinstance(each, Refusal)))
+            return Harvest(tuple(each for each in judged if isinstance(each, RequestRefusal)))
         folder = self._open_folder(parent.folder)
         skills = self._skills(parent, folder, wishes)
         event = self._event(folder)
@@ -123,7 +124,7 @@ class ChainCollector:
         )
         return Harvest(tuple(answers), self._caps(parent))
 
-    def _judged(self, letter: Letter, depth: int) -> Wish | Refusal:
+    def _judged(self, letter: Letter, depth: int) -> Wish | RequestRefusal:
         """Its task is kept as a payload, so what it holds of our secrets is masked first."""
         judged = read_request(letter, depth=depth, depth_max=self._limits.depth)
         return replace(judged, task=self._redact(judged.task)) if isinstance(judged, Wish) else judged
@@ -148,13 +149,13 @@ class ChainCollector:
     @staticmethod
     def _grown(
         wish: Wish, parent: ChainParent, skills: Mapping[str, bytes] | None, event: bytes
-    ) -> Child | Refusal:
+    ) -> Child | RequestRefusal:
         if skills is None:
-            return Refusal(wish.number, words.CHAIN_GATE_DENY, words.NO_COMMIT)
+            return RequestRefusal(wish.number, words.CHAIN_GATE_DENY, words.NO_COMMIT)
         if wish.flow not in skills:
-            return Refusal(wish.number, words.CHAIN_GATE_DENY, words.NO_SKILL)
+            return RequestRefusal(wish.number, words.CHAIN_GATE_DENY, words.NO_SKILL)
         if not may_be_asked_for(skills[wish.flow]):
-            return Refusal(wish.number, words.CHAIN_GATE_DENY, words.NOT_ALLOWED)
+            return RequestRefusal(wish.number, words.CHAIN_GATE_DENY, words.NOT_ALLOWED)
         public_id = chained_run_id(parent.public_id, wish.flow, wish.task)
         return Child(wish.number, public_id, wish.flow, wish.task, event)
 

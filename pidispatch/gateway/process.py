@@ -16,7 +16,7 @@ import structlog
 from pidispatch.domain.text.masking import Keys
 from pidispatch.domain.text.redaction import Redactor
 from pidispatch.errors import ConfigurationRefused, DatabaseUnavailable
-from pidispatch.gateway.calls.bounding import Bounds
+from pidispatch.gateway.calls.bounding import RequestBounds
 from pidispatch.gateway.calls.departures import Departures
 from pidispatch.gateway.calls.pressure import Pressure
 from pidispatch.gateway.calls.proxy import HOLD_SECONDS, Proxy
@@ -87,7 +87,7 @@ class Gateway:
         self._pressure = pressure or Pressure()
         redactor = redactor or Redactor(providers.secrets())
         self._settler = Settler(ledger)
-        bounds = Bounds()
+        bounds = RequestBounds()
         self._egress = egress or Egress()
         self._proxy = Proxy(
             ledger,

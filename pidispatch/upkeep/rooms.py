@@ -9,7 +9,7 @@ from time import monotonic
 import structlog
 
 from pidispatch.domain import words
-from pidispatch.domain.box.disks import NOISE, Bounds, FileSystem, Room, blame
+from pidispatch.domain.box.disks import NOISE, DiskBounds, DiskRoom, FileSystem, blame
 from pidispatch.domain.box.sandbox import LABEL_ROLE, LABEL_RUN, OUTBOX_DIR, ROLE_JOB, SESSION_DIR
 from pidispatch.domain.runs.run import State
 from pidispatch.errors import PidispatchError
@@ -60,7 +60,7 @@ class RoomKeeper:
         watch: BoxWatch,
         boxes: Boxes,
         occupants: Occupants,
-        bounds: Bounds,
+        bounds: DiskBounds,
     ) -> None:
         self._installation = installation
         self._places = places
@@ -78,7 +78,7 @@ class RoomKeeper:
         self._listed: float | None = None
         self._marks: dict[int, _Mark] = {}
         self._last: dict[int, tuple[float, FileSystem]] = {}
-        self._told: dict[int, Room] = {}
+        self._told: dict[int, DiskRoom] = {}
         self._stopped: dict[str, float] = {}
 
     def run(self, stop: threading.Event) -> None:
@@ -146,10 +146,10 @@ class RoomKeeper:
         room = found.room(self._bounds)
         self._tell(found, room)
         mark = self._marks.get(found.device)
-        ample = room is Room.AMPLE and now == self._listed  # seldom enough for a look at every process
+        ample = room is DiskRoom.AMPLE and now == self._listed  # seldom enough for a look at every process
         if mark is None or ample or found.free > mark.free:
             self._marks[found.device] = mark = self._mark(found)
-        if soon.room(self._bounds) is Room.LAST:
+        if soon.room(self._bounds) is DiskRoom.LAST:
             self._relieve(found, mark, now, names=soon.lacks_names())
 
     def _mark(self, found: FileSystem) -> _Mark:
@@ -198,13 +198,13 @@ class RoomKeeper:
         now, before = self._written(writer), mark.written.get(writer.box.container_id, 0)
         return None if now is None or before is None else max(0, now - before)
 
-    def _tell(self, found: FileSystem, room: Room) -> None:
-        before = self._told.get(found.device, Room.AMPLE)
+    def _tell(self, found: FileSystem, room: DiskRoom) -> None:
+        before = self._told.get(found.device, DiskRoom.AMPLE)
         self._told[found.device] = room
         if room > before:
-            say = log.warning if room is Room.SCARCE else log.error
-            say("disk_scarce" if room is Room.SCARCE else "disk_low", disk=found.in_words())
-        elif before >= Room.LOW > room:
+            say = log.warning if room is DiskRoom.SCARCE else log.error
+            say("disk_scarce" if room is DiskRoom.SCARCE else "disk_low", disk=found.in_words())
+        elif before >= DiskRoom.LOW > room:
             log.info("disk_has_room", disk=found.in_words())
 
     def _stop(self, box: BoxState, reason: str, now: float) -> bool:

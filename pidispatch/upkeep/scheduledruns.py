@@ -14,7 +14,7 @@ from pidispatch.domain.text.task import cut_task
 from pidispatch.domain.triggers.arrival import CLI, CRON, Arrival, Delivery
 from pidispatch.domain.triggers.bounds import path_bytes
 from pidispatch.domain.triggers.catchup import Slot, SlotState
-from pidispatch.domain.triggers.inforce import Entry
+from pidispatch.domain.triggers.inforce import ScheduleEntry
 from pidispatch.domain.triggers.subject import folder_subject
 from pidispatch.domain.triggers.trigger import Cron, Trigger, WhileRunning, Work
 from pidispatch.errors import FolderRefused
@@ -40,7 +40,7 @@ class ScheduledRuns:
         """Whether this host has the folder of the entry, and may use it."""
         return isinstance(self._folder(trigger.work), LocalFolder)
 
-    def __call__(self, entry: Entry, slot: Slot, previous: datetime | None) -> Arrival | Unrunnable:
+    def __call__(self, entry: ScheduleEntry, slot: Slot, previous: datetime | None) -> Arrival | Unrunnable:
         waits = slot.state is SlotState.DEFERRED
         return self._arrival(
             entry,
@@ -51,7 +51,7 @@ class ScheduledRuns:
             not_before=slot.not_before,
         )
 
-    def by_hand(self, entry: Entry, public_id: str, head: str | None) -> Arrival | Unrunnable:
+    def by_hand(self, entry: ScheduleEntry, public_id: str, head: str | None) -> Arrival | Unrunnable:
         """The run of no instant, at once; whoever asks again means it. `head` is the folder's commit."""
         delivery = Delivery(CLI, public_id)
         return self._arrival(
@@ -60,7 +60,7 @@ class ScheduledRuns:
 
     def _arrival(
         self,
-        entry: Entry,
+        entry: ScheduleEntry,
         delivery: Delivery,
         beside: WhileRunning,
         event: Callable[[str], dict[str, Any]],
@@ -117,7 +117,7 @@ def beyond(work: Work) -> tuple[str, ...]:
 
 
 def _event(
-    entry: Entry,
+    entry: ScheduleEntry,
     basename: str,
     *,
     sha: str | None = None,

@@ -11,14 +11,14 @@ from typing import assert_never
 import structlog
 
 from pidispatch.domain.triggers.wait import (
-    Answer,
     AskPrograms,
-    Bounds,
     GiveUp,
     HeldRun,
     Hold,
     Start,
     Step,
+    WaitAnswer,
+    WaitBounds,
     answer_of,
     broken_off,
     first_step,
@@ -50,7 +50,7 @@ class WaitKeeper:
         waits: Waits,
         checks: WaitChecks,
         programs: Mapping[str, str],
-        bounds: Bounds,
+        bounds: WaitBounds,
         slots: int,
         bell: Bell,
         clock: Clock,
@@ -136,13 +136,13 @@ class WaitKeeper:
 
     def _ask(self, held: HeldRun, profiles: tuple[str, ...]) -> Step:
         """In the order they were written, until one does not say go."""
-        profile, answer = profiles[0], Answer.FAULT
+        profile, answer = profiles[0], WaitAnswer.FAULT
         for profile in profiles:
             end = self._checks.ask(self._programs[profile], held.target)
             if end.broken_off:
                 return broken_off(held.progress, self._clock())
             answer = answer_of(end.exit_code)
-            if answer is Answer.FAULT:
+            if answer is WaitAnswer.FAULT:
                 log.warning(
                     "wait_check_gave_no_answer",
                     run=held.public_id,
@@ -151,7 +151,7 @@ class WaitKeeper:
                     problem=end.problem,
                     output_bytes=end.output_bytes,
                 )
-            if answer is not Answer.GO:
+            if answer is not WaitAnswer.GO:
                 break
         return next_step(
             held.progress, profile, answer, bounds=self._bounds, now=self._clock(), jitter=self._jitter()

@@ -3,7 +3,7 @@
 import pytest
 
 from pidispatch.domain.runs.chaintree import Harvest
-from pidispatch.domain.runs.outbox import Child, Refusal
+from pidispatch.domain.runs.outbox import Child, RequestRefusal
 from pidispatch.domain.runs.run import BoxEnd
 from pidispatch.entrypoints.cli.wording import money_in_words
 from pidispatch.ports import CallEnd
@@ -324,7 +324,7 @@ def test_what_a_run_asked_for_is_shown_with_it_and_with_what_it_became(pidispatc
     run_id = a_run(database)
     claim = PostgresRuns(database).finishing(begin(database, f"{run_id:064x}"))
     child = Child("1", "chain-0123456789abcdef", "review", b"look", b"{}")
-    refused = [Refusal(str(number), "chain-gate-deny", "no-skill") for number in range(2, 104)]
+    refused = [RequestRefusal(str(number), "chain-gate-deny", "no-skill") for number in range(2, 104)]
     assert PostgresEndings(database).end(claim, DONE, BoxEnd(0), harvest=Harvest((child, *refused)))
 
     parent, made = pidispatch("show", str(run_id)).out, pidispatch("show", child.public_id).out

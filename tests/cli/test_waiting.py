@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import text
 
 from pidispatch.domain.runs.ask import WaitAfter, WaitProfile
-from pidispatch.domain.triggers.wait import Answer, GiveUp, Hold, Start
+from pidispatch.domain.triggers.wait import GiveUp, Hold, Start, WaitAnswer
 from pidispatch.store.runs.waits import PostgresWaits
 from tests.cli.test_run import unboxed
 from tests.cli.test_runs import name_of
@@ -97,7 +97,7 @@ def test_a_held_run_says_what_it_waits_for_and_how_the_asking_went(pidispatch, d
 
     held = asked(waits)
     progress = replace(
-        held.progress, checks=7, faults=2, last_profile="ci", last_answer=Answer.FAULT, last_at=held.now
+        held.progress, checks=7, faults=2, last_profile="ci", last_answer=WaitAnswer.FAULT, last_at=held.now
     )
     waits.settle(held, Hold(held.now + DAY, progress, asking=True))
 

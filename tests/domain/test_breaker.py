@@ -13,11 +13,11 @@ from pidispatch.domain.triggers.breaker import (
     CLOSED,
     LONGEST_BACKOFF,
     Breaker,
+    BreakerStep,
     Decision,
     Due,
     Ended,
     Rules,
-    Step,
     decide,
     failed_at,
 )
@@ -26,7 +26,7 @@ from tests.support.wallclock import utc
 NOON = utc(2026, 5, 4, 12)
 QUARTER = timedelta(minutes=15)
 RULES = Rules(3, QUARTER)
-INFRA = Step(Outcome.FAILED, "infra")
+INFRA = BreakerStep(Outcome.FAILED, "infra")
 OPEN = Breaker(INFRA, 3, NOON, QUARTER, NOON + QUARTER)
 TRYING = replace(OPEN, probe="r9")
 
@@ -63,14 +63,14 @@ TABLE = [
         "another step begins to count anew",
         Breaker(INFRA, 2),
         failed("killed"),
-        Breaker(Step(Outcome.FAILED, "killed"), 1),
+        Breaker(BreakerStep(Outcome.FAILED, "killed"), 1),
         "counted",
     ),
     (
         "another outcome is another step",
         Breaker(INFRA, 2),
         refused("no-commit"),
-        Breaker(Step(Outcome.POLICY, "no-commit"), 1),
+        Breaker(BreakerStep(Outcome.POLICY, "no-commit"), 1),
         "counted",
     ),
     ("a success forgets", Breaker(INFRA, 2), completed(), CLOSED, "counted"),
@@ -91,7 +91,7 @@ TABLE = [
         "a probe that fails elsewhere is a failed probe",
         TRYING,
         failed("killed", run="r9"),
-        Breaker(Step(Outcome.FAILED, "killed"), 4, NOON, 2 * QUARTER, NOON + 2 * QUARTER),
+        Breaker(BreakerStep(Outcome.FAILED, "killed"), 4, NOON, 2 * QUARTER, NOON + 2 * QUARTER),
         "counted",
     ),
     (
@@ -174,11 +174,11 @@ def test_what_says_nothing_of_a_trigger(reason):
 
 @pytest.mark.parametrize("reason", sorted(words.WILL_NOT_HEAL))
 def test_what_an_operator_must_mend_counts(reason):
-    assert failed_at(refused(reason)) == Step(Outcome.POLICY, reason)
+    assert failed_at(refused(reason)) == BreakerStep(Outcome.POLICY, reason)
 
 
 def test_a_failure_without_a_reason_is_a_step_of_its_own():
-    assert failed_at(failed(None)) == Step(Outcome.FAILED, "unknown")
+    assert failed_at(failed(None)) == BreakerStep(Outcome.FAILED, "unknown")
 
 
 @dataclass
@@ -270,4 +270,4 @@ def test_it_agrees_with_a_model_that_keeps_the_whole_story(steps, failures, firs
             probe_at,
             probe,
         )
-        assert state.step == (None if step is None else Step(*step))
+        assert state.step == (None if step is None else BreakerStep(*step))

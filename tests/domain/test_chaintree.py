@@ -1,9 +1,9 @@
 """A tree of runs stays within what it may use."""
 
 from pidispatch.domain.runs.chaintree import Harvest, TreeCaps, TreeUse, within_tree
-from pidispatch.domain.runs.outbox import Child, Refusal
+from pidispatch.domain.runs.outbox import Child, RequestRefusal
 
-OVERSIZE = Refusal("0", "chain-oversize")
+OVERSIZE = RequestRefusal("0", "chain-oversize")
 
 
 def children(*numbers):
@@ -11,7 +11,7 @@ def children(*numbers):
 
 
 def words(answers):
-    return [answer.word if isinstance(answer, Refusal) else answer.public_id for answer in answers]
+    return [answer.word if isinstance(answer, RequestRefusal) else answer.public_id for answer in answers]
 
 
 def test_without_bounds_everybody_has_room():
@@ -36,7 +36,7 @@ def test_a_cap_may_be_reached_and_not_passed():
 
 def test_a_run_that_may_spend_anything_fits_under_no_cap_of_dollars():
     assert within_tree(children(1), TreeUse(1, 0), TreeCaps(micros=10**9)) == (
-        Refusal("1", "chain-spend-cap", "no-run-cap"),
+        RequestRefusal("1", "chain-spend-cap", "no-run-cap"),
     )
 
 

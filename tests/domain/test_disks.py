@@ -2,9 +2,9 @@
 
 import pytest
 
-from pidispatch.domain.box.disks import GIB, Blame, Bounds, FileSystem, Room, blame
+from pidispatch.domain.box.disks import GIB, Blame, DiskBounds, DiskRoom, FileSystem, blame
 
-BOUNDS = Bounds(warn=5 * GIB, admit=2 * GIB, stop=GIB)
+BOUNDS = DiskBounds(warn=5 * GIB, admit=2 * GIB, stop=GIB)
 MIB = 1024**2
 
 
@@ -15,13 +15,13 @@ def a_disk(free, size=1000 * GIB, **changes):
 @pytest.mark.parametrize(
     ("free", "room"),
     [
-        (5 * GIB, Room.AMPLE),
-        (5 * GIB - 1, Room.SCARCE),
-        (2 * GIB, Room.SCARCE),
-        (2 * GIB - 1, Room.LOW),
-        (GIB, Room.LOW),
-        (GIB - 1, Room.LAST),
-        (0, Room.LAST),
+        (5 * GIB, DiskRoom.AMPLE),
+        (5 * GIB - 1, DiskRoom.SCARCE),
+        (2 * GIB, DiskRoom.SCARCE),
+        (2 * GIB - 1, DiskRoom.LOW),
+        (GIB, DiskRoom.LOW),
+        (GIB - 1, DiskRoom.LAST),
+        (0, DiskRoom.LAST),
     ],
 )
 def test_each_bound_that_is_passed_is_another_room(free, room):
@@ -31,10 +31,10 @@ def test_each_bound_that_is_passed_is_another_room(free, room):
 def test_of_a_small_file_system_a_share_counts():
     small = 400 * MIB
 
-    assert a_disk(0.11 * small, small).room(BOUNDS) is Room.AMPLE
-    assert a_disk(0.06 * small, small).room(BOUNDS) is Room.SCARCE
-    assert a_disk(0.03 * small, small).room(BOUNDS) is Room.LOW
-    assert a_disk(0.01 * small, small).room(BOUNDS) is Room.LAST
+    assert a_disk(0.11 * small, small).room(BOUNDS) is DiskRoom.AMPLE
+    assert a_disk(0.06 * small, small).room(BOUNDS) is DiskRoom.SCARCE
+    assert a_disk(0.03 * small, small).room(BOUNDS) is DiskRoom.LOW
+    assert a_disk(0.01 * small, small).room(BOUNDS) is DiskRoom.LAST
 
 
 def test_what_will_be_gone_before_anybody_acts_counts_as_gone():
@@ -46,19 +46,19 @@ def test_what_will_be_gone_before_anybody_acts_counts_as_gone():
     soon = now.soon(before, 2.5)
 
     assert (soon.free, soon.names_free) == (GIB // 2, 550_000)
-    assert (now.room(BOUNDS), soon.room(BOUNDS)) == (Room.SCARCE, Room.LAST)
+    assert (now.room(BOUNDS), soon.room(BOUNDS)) == (DiskRoom.SCARCE, DiskRoom.LAST)
     assert before.soon(now, 2.5) == before
 
 
 def test_a_disk_without_names_is_as_full_as_one_without_bytes():
-    assert a_disk(500 * GIB, names=1000, names_free=19).room(BOUNDS) is Room.LAST
-    assert a_disk(500 * GIB, names=1000, names_free=49).room(BOUNDS) is Room.LOW
-    assert a_disk(500 * GIB, names=0, names_free=0).room(BOUNDS) is Room.AMPLE
+    assert a_disk(500 * GIB, names=1000, names_free=19).room(BOUNDS) is DiskRoom.LAST
+    assert a_disk(500 * GIB, names=1000, names_free=49).room(BOUNDS) is DiskRoom.LOW
+    assert a_disk(500 * GIB, names=0, names_free=0).room(BOUNDS) is DiskRoom.AMPLE
     assert "19 of 1,000 names" in a_disk(500 * GIB, names=1000, names_free=19).in_words()
 
 
 def test_bounds_of_nothing_bound_nothing():
-    assert a_disk(0).room(Bounds(0, 0, 0)) is Room.AMPLE
+    assert a_disk(0).room(DiskBounds(0, 0, 0)) is DiskRoom.AMPLE
 
 
 def test_names_count_as_room_only_where_they_run_out():

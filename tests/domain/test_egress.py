@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pidispatch.domain.egress.allowlist import Allowlist, Entry, NotAnEntry, Reason, read_entries, read_entry
+from pidispatch.domain.egress.allowlist import (
+    AllowedHost,
+    Allowlist,
+    NotAnEntry,
+    Reason,
+    read_entries,
+    read_entry,
+)
 from pidispatch.domain.egress.allowlistfile import parse_allowlist
 from pidispatch.domain.egress.hostname import Target, normal_host, read_target
 from pidispatch.domain.egress.presets import PRESETS
@@ -109,17 +116,17 @@ def test_an_odd_spelling_of_a_number_is_no_host_at_all(text):
 @pytest.mark.parametrize(
     ("text", "entry"),
     [
-        ("example.com", Entry("example.com")),
-        ("EXAMPLE.com.", Entry("example.com")),
-        (".example.com", Entry("example.com", subdomains=True)),
-        ("example.com:8443", Entry("example.com", port=8443)),
-        (".example.com:22", Entry("example.com", subdomains=True, port=22)),
-        ("bücher.example", Entry("xn--bcher-kva.example")),
-        ("8.8.8.8", Entry("8.8.8.8")),
-        ("8.8.8.8:53", Entry("8.8.8.8", port=53)),
-        ("2606:4700::1111", Entry("2606:4700::1111")),
-        ("[2606:4700:0::1111]:8443", Entry("2606:4700::1111", port=8443)),
-        ("_x.example.com", Entry("_x.example.com")),
+        ("example.com", AllowedHost("example.com")),
+        ("EXAMPLE.com.", AllowedHost("example.com")),
+        (".example.com", AllowedHost("example.com", subdomains=True)),
+        ("example.com:8443", AllowedHost("example.com", port=8443)),
+        (".example.com:22", AllowedHost("example.com", subdomains=True, port=22)),
+        ("bücher.example", AllowedHost("xn--bcher-kva.example")),
+        ("8.8.8.8", AllowedHost("8.8.8.8")),
+        ("8.8.8.8:53", AllowedHost("8.8.8.8", port=53)),
+        ("2606:4700::1111", AllowedHost("2606:4700::1111")),
+        ("[2606:4700:0::1111]:8443", AllowedHost("2606:4700::1111", port=8443)),
+        ("_x.example.com", AllowedHost("_x.example.com")),
     ],
 )
 def test_an_entry_is_read_in_any_spelling_of_its_host(text, entry):
@@ -172,7 +179,7 @@ def test_no_text_makes_the_reader_raise_anything_but_its_own_error(text):
     for entry in entries:
         address = read_address(entry.host)
         assert address is None or is_public(address)
-        assert read_entry(str(entry)) == (Entry(entry.host, entry.subdomains, entry.port),)
+        assert read_entry(str(entry)) == (AllowedHost(entry.host, entry.subdomains, entry.port),)
 
 
 @given(st.text(max_size=40))

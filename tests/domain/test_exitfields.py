@@ -9,8 +9,8 @@ from pidispatch.domain.runs.exitblocks import (
     Context,
     Resources,
     Session,
-    Tokens,
-    Usage,
+    ToldTokens,
+    ToldUsage,
     UsageRow,
 )
 from pidispatch.domain.runs.exitfields import (
@@ -123,16 +123,16 @@ def test_every_token_field_is_read_under_its_own_name():
     block |= {"cost": 0.25, "metered": True}
 
     expected = {name: number for number, name in enumerate(TOKEN_COUNTS.values())}
-    assert read_tokens(block) == Tokens(**expected, cost=0.25, metered=True)
+    assert read_tokens(block) == ToldTokens(**expected, cost=0.25, metered=True)
 
 
 def test_absent_and_null_token_figures_stay_none():
-    assert read_tokens({"total": 0, "input": None}) == Tokens(total=0)
+    assert read_tokens({"total": 0, "input": None}) == ToldTokens(total=0)
     assert read_tokens({"total": 0}).unpriced is None
 
 
 def test_token_fields_outside_the_closed_set_are_dropped():
-    assert read_tokens({"total": 5, "root_total": 9, "__proto__": 1, "v": -1}) == Tokens(total=5)
+    assert read_tokens({"total": 5, "root_total": 9, "__proto__": 1, "v": -1}) == ToldTokens(total=5)
 
 
 def test_tokens_without_a_total_are_none():
@@ -171,7 +171,7 @@ def test_every_usage_figure_is_read_under_its_own_name():
     usage = read_usage(a_usage(a_row(**figures, cost=0.5)))
 
     row = UsageRow(provider="scripted", model="demo-1", cost=0.5, **expected)
-    assert usage == Usage(1, "1.6.0", 0, (row,))
+    assert usage == ToldUsage(1, "1.6.0", 0, (row,))
 
 
 def test_absent_figures_of_a_usage_row_are_zero():

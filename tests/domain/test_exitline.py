@@ -16,8 +16,8 @@ from pidispatch.domain.runs.exitblocks import (
     Context,
     Resources,
     Session,
-    Tokens,
-    Usage,
+    ToldTokens,
+    ToldUsage,
     UsageRow,
 )
 from pidispatch.domain.runs.exitfields import SAFE_INTEGER
@@ -75,8 +75,8 @@ def test_a_whole_line_is_read_field_by_field():
         reason="completed",
         turns=4,
         truncated=True,
-        tokens=Tokens(total=1540, cost=0.5, metered=True, child_total=3),
-        usage=Usage(1, "1.6.0", 0, (UsageRow(provider="p", model="m", calls=4),)),
+        tokens=ToldTokens(total=1540, cost=0.5, metered=True, child_total=3),
+        usage=ToldUsage(1, "1.6.0", 0, (UsageRow(provider="p", model="m", calls=4),)),
         context=Context(10, 100),
         session=Session(resumed=True, reason="resumed"),
         resources=Resources(mem_peak=7),
@@ -308,7 +308,7 @@ maybe_count = st.none() | counts
 names = st.from_regex(r"[a-z0-9._:/@+~-]{1,20}", fullmatch=True).filter(lambda name: name != "other")
 
 exit_tokens = st.builds(
-    Tokens,
+    ToldTokens,
     total=counts,
     cost=st.none() | costs,
     metered=st.none() | st.booleans(),
@@ -320,7 +320,7 @@ usage_rows = st.builds(
     UsageRow, provider=names, model=names, calls=counts, cache_write_1h=counts, total=counts, cost=costs
 )
 usages = st.builds(
-    Usage,
+    ToldUsage,
     v=st.integers(1, 9),
     pi_ai=st.sampled_from([None, "1.6.0"]),
     truncated=maybe_count,

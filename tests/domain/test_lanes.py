@@ -5,7 +5,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
-from pidispatch.domain.providers.lanes import MOST_LANES, ONE_WORD, Key, Leave, ask, tell
+from pidispatch.domain.providers.lanes import MOST_LANES, ONE_WORD, LaneKey, Leave, ask, tell
 from pidispatch.domain.providers.pressure import (
     LONGEST_WINDOW,
     PROBE_PATIENCE,
@@ -22,7 +22,7 @@ class Story:
     """Calls of one key on a clock of the story's own."""
 
     def __init__(self):
-        self.key, self.now = Key(), 0.0
+        self.key, self.now = LaneKey(), 0.0
 
     def ask(self, run, model="m"):
         self.key, answer = ask(self.key, model, run, self.now)
@@ -191,7 +191,7 @@ class Calls(RuleBasedStateMachine):
 
     def __init__(self):
         super().__init__()
-        self.key, self.now = Key(), 0.0
+        self.key, self.now = LaneKey(), 0.0
 
     @rule(seconds=st.floats(0, 2 * LONGEST_WINDOW) | st.floats(0, 12))
     def time_passes(self, seconds):

@@ -11,7 +11,7 @@ from pidispatch.domain.runs.ask import Ask
 from pidispatch.domain.triggers.event import MOST_LABELS, MOST_TEXT, Item
 from pidispatch.domain.triggers.matching import match, verdicts
 from pidispatch.domain.triggers.trigger import Cron, Kind, Trigger, Work
-from pidispatch.domain.triggers.verdicts import Dropped, Gate, Match, Stopped
+from pidispatch.domain.triggers.verdicts import Dropped, Match, MatchGate, Stopped
 from tests.domain.happening import (
     AZURE,
     COMMENT,
@@ -339,7 +339,9 @@ def test_an_entry_that_is_used_up_matches_nothing_and_another_takes_its_place():
     event = an_event(GITHUB, ISSUE, "closed")
     spent = an_entry(GITHUB, on_close(GITHUB, 7, once=True), disarmed=MARK)
 
-    assert match(event, a_file(spent)) == Dropped("unhandled-event", Stopped(spent, Gate.ARMED, "disarmed"))
+    assert match(event, a_file(spent)) == Dropped(
+        "unhandled-event", Stopped(spent, MatchGate.ARMED, "disarmed")
+    )
     other = an_entry(GITHUB, on_close(GITHUB), index=1)
     assert match(event, a_file(spent, other)).trigger == other
 

@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pidispatch.domain import words
-from pidispatch.domain.runs.outbox import Letter, Refusal, Wish, may_be_asked_for, read_request, request_names
+from pidispatch.domain.runs.outbox import (
+    Letter,
+    RequestRefusal,
+    Wish,
+    may_be_asked_for,
+    read_request,
+    request_names,
+)
 
 
 def a_request(**changes):
@@ -79,7 +86,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("content", "word"), REFUSED)
 def test_each_fault_has_its_word(content, word):
-    assert read(content) == Refusal("1", word)
+    assert read(content) == RequestRefusal("1", word)
 
 
 IN_ORDER = [
@@ -94,11 +101,11 @@ IN_ORDER = [
 
 @pytest.mark.parametrize(("content", "word"), IN_ORDER)
 def test_of_several_faults_the_first_in_order_is_told(content, word):
-    assert read(content, depth=2) == Refusal("1", word)
+    assert read(content, depth=2) == RequestRefusal("1", word)
 
 
 def test_what_could_not_be_read_keeps_its_word():
-    assert read_request(Letter("9", refused=words.CHAIN_COUNT_CAP), depth=9, depth_max=1) == Refusal(
+    assert read_request(Letter("9", refused=words.CHAIN_COUNT_CAP), depth=9, depth_max=1) == RequestRefusal(
         "9", words.CHAIN_COUNT_CAP
     )
 
@@ -129,7 +136,7 @@ def test_two_names_of_one_number_have_an_order():
 
 @given(st.binary(max_size=5000))
 def test_no_bytes_raise(content):
-    assert isinstance(read(content), Wish | Refusal)
+    assert isinstance(read(content), Wish | RequestRefusal)
 
 
 @given(st.binary(max_size=2000))

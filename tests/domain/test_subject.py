@@ -2,7 +2,7 @@
 
 import pytest
 
-from pidispatch.domain.triggers.arrival import Arrived, Became, Step, There, decide
+from pidispatch.domain.triggers.arrival import ArrivalStep, Arrived, Became, There, decide
 from pidispatch.domain.triggers.event import Item
 from pidispatch.domain.triggers.subject import RunSubject, folder_subject, forge_subject
 from pidispatch.domain.triggers.trigger import Kind, WhileRunning
@@ -57,22 +57,22 @@ def test_a_folder_has_a_subject_for_each_task():
 @pytest.mark.parametrize(
     ("policy", "live", "expected"),
     [
-        (QUEUE, (), Step(Became.STARTED)),
-        (QUEUE, (GOES,), Step(Became.QUEUED, GOES)),
-        (QUEUE, (WAITS,), Step(Became.COALESCED, WAITS)),
-        (QUEUE, (GOES, WAITS), Step(Became.COALESCED, WAITS)),
-        (SKIP, (), Step(Became.STARTED)),
-        (SKIP, (GOES,), Step(Became.SKIPPED, GOES)),
-        (SKIP, (WAITS,), Step(Became.SKIPPED, WAITS)),
-        (SKIP, (GOES, WAITS), Step(Became.SKIPPED, GOES)),
-        (SUPERSEDE, (), Step(Became.STARTED)),
-        (SUPERSEDE, (GOES,), Step(Became.SUPERSEDING, GOES)),
-        (SUPERSEDE, (WAITS,), Step(Became.COALESCED, WAITS)),
-        (SUPERSEDE, (GOES, WAITS), Step(Became.SUPERSEDING, GOES, joins=WAITS)),
-        (SUPERSEDE, (STOPS,), Step(Became.QUEUED, STOPS)),
-        (SUPERSEDE, (STOPS, WAITS), Step(Became.COALESCED, WAITS)),
-        (PARALLEL, (), Step(Became.STARTED)),
-        (PARALLEL, (GOES, WAITS), Step(Became.STARTED)),
+        (QUEUE, (), ArrivalStep(Became.STARTED)),
+        (QUEUE, (GOES,), ArrivalStep(Became.QUEUED, GOES)),
+        (QUEUE, (WAITS,), ArrivalStep(Became.COALESCED, WAITS)),
+        (QUEUE, (GOES, WAITS), ArrivalStep(Became.COALESCED, WAITS)),
+        (SKIP, (), ArrivalStep(Became.STARTED)),
+        (SKIP, (GOES,), ArrivalStep(Became.SKIPPED, GOES)),
+        (SKIP, (WAITS,), ArrivalStep(Became.SKIPPED, WAITS)),
+        (SKIP, (GOES, WAITS), ArrivalStep(Became.SKIPPED, GOES)),
+        (SUPERSEDE, (), ArrivalStep(Became.STARTED)),
+        (SUPERSEDE, (GOES,), ArrivalStep(Became.SUPERSEDING, GOES)),
+        (SUPERSEDE, (WAITS,), ArrivalStep(Became.COALESCED, WAITS)),
+        (SUPERSEDE, (GOES, WAITS), ArrivalStep(Became.SUPERSEDING, GOES, joins=WAITS)),
+        (SUPERSEDE, (STOPS,), ArrivalStep(Became.QUEUED, STOPS)),
+        (SUPERSEDE, (STOPS, WAITS), ArrivalStep(Became.COALESCED, WAITS)),
+        (PARALLEL, (), ArrivalStep(Became.STARTED)),
+        (PARALLEL, (GOES, WAITS), ArrivalStep(Became.STARTED)),
     ],
 )
 def test_one_more_request_for_a_subject(policy, live, expected):
@@ -81,7 +81,7 @@ def test_one_more_request_for_a_subject(policy, live, expected):
 
 @pytest.mark.parametrize("policy", WhileRunning)
 def test_what_another_source_has_told_is_not_asked_for_again(policy):
-    assert decide(policy, (GOES,), GOES) == Step(Became.COALESCED, GOES)
+    assert decide(policy, (GOES,), GOES) == ArrivalStep(Became.COALESCED, GOES)
 
 
 def test_every_answer_can_be_read():

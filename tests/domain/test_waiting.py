@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from pidispatch.domain.runs.ask import WaitAfter, WaitProfile
 from pidispatch.domain.triggers.wait import (
-    Answer,
     AskPrograms,
-    Bounds,
     GiveUp,
     HeldRun,
     Hold,
     Progress,
     Start,
+    WaitAnswer,
+    WaitBounds,
     answer_of,
     broken_off,
     first_step,
@@ -27,7 +27,7 @@ from pidispatch.domain.triggers.wait import (
 
 NOON = datetime(2026, 12, 1, 12, tzinfo=UTC)
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
-BOUNDS = Bounds()
+BOUNDS = WaitBounds()
 CI, REVIEW = WaitProfile("ci"), WaitProfile("review")
 
 
@@ -90,8 +90,8 @@ def test_what_needs_no_program_is_decided_in_the_order_of_the_reference(run, ste
 
 @pytest.mark.parametrize(
     ("code", "answer"),
-    [(0, Answer.GO), (3, Answer.NOT_YET), (2, Answer.NEVER)]
-    + [(code, Answer.FAULT) for code in (None, 1, 4, 126, 127, 255, -9, -15, 256, 3.5, "0", True)],
+    [(0, WaitAnswer.GO), (3, WaitAnswer.NOT_YET), (2, WaitAnswer.NEVER)]
+    + [(code, WaitAnswer.FAULT) for code in (None, 1, 4, 126, 127, 255, -9, -15, 256, 3.5, "0", True)],
 )
 def test_only_three_exit_codes_say_something(code, answer):
     assert answer_of(code) is answer
@@ -100,16 +100,16 @@ def test_only_three_exit_codes_say_something(code, answer):
 @pytest.mark.parametrize(
     ("progress", "answer", "reason"),
     [
-        (Progress(), Answer.NEVER, "wait-refused"),
-        (Progress(NOON - DAY, NOON - DAY, checks=95, faults=4), Answer.NEVER, "wait-refused"),
-        (Progress(NOON - HOUR, NOON - HOUR, checks=9, faults=4), Answer.FAULT, "wait-unanswerable"),
-        (Progress(NOON - DAY, NOON - DAY, checks=95, faults=4), Answer.FAULT, "wait-unanswerable"),
-        (Progress(NOON - HOUR, NOON - HOUR, checks=95), Answer.NOT_YET, "wait-expired"),
-        (Progress(NOON - HOUR, NOON - HOUR, checks=95), Answer.FAULT, "wait-expired"),
-        (Progress(NOON - DAY, NOON - DAY, checks=3), Answer.NOT_YET, "wait-expired"),
-        (Progress(NOON - 40 * DAY, NOON - DAY + MINUTE, checks=3), Answer.NOT_YET, None),
-        (Progress(NOON - HOUR, NOON - HOUR, checks=9, faults=4), Answer.NOT_YET, None),
-        (Progress(NOON - 40 * DAY), Answer.NOT_YET, None),
+        (Progress(), WaitAnswer.NEVER, "wait-refused"),
+        (Progress(NOON - DAY, NOON - DAY, checks=95, faults=4), WaitAnswer.NEVER, "wait-refused"),
+        (Progress(NOON - HOUR, NOON - HOUR, checks=9, faults=4), WaitAnswer.FAULT, "wait-unanswerable"),
+        (Progress(NOON - DAY, NOON - DAY, checks=95, faults=4), WaitAnswer.FAULT, "wait-unanswerable"),
+        (Progress(NOON - HOUR, NOON - HOUR, checks=95), WaitAnswer.NOT_YET, "wait-expired"),
+        (Progress(NOON - HOUR, NOON - HOUR, checks=95), WaitAnswer.FAULT, "wait-expired"),
+        (Progress(NOON - DAY, NOON - DAY, checks=3), WaitAnswer.NOT_YET, "wait-expired"),
+        (Progress(NOON - 40 * DAY, NOON - DAY + MINUTE, checks=3), WaitAnswer.NOT_YET, None),
+        (Progress(NOON - HOUR, NOON - HOUR, checks=9, faults=4), WaitAnswer.NOT_YET, None),
+        (Progress(NOON - 40 * DAY), WaitAnswer.NOT_YET, None),
     ],
 )
 def test_a_wait_is_given_up_after_the_check_that_reaches_a_bound(progress, answer, reason):
@@ -127,25 +127,26 @@ def test_a_wait_is_given_up_after_the_check_that_reaches_a_bound(progress, answe
 def test_a_last_check_that_says_go_lets_the_run_go(checks, faults, waited):
     progress = Progress(NOON - waited, NOON - waited, checks, faults)
 
-    assert isinstance(next_step(progress, "ci", Answer.GO, bounds=BOUNDS, now=NOON, jitter=0), Start)
+    assert isinstance(next_step(progress, "ci", WaitAnswer.GO, bounds=BOUNDS, now=NOON, jitter=0), Start)
 
 
 def test_a_run_that_is_let_go_by_its_first_check_was_never_held():
     assert (
-        next_step(Progress(), "ci", Answer.GO, bounds=BOUNDS, now=NOON, jitter=0).progress.held_since is None
+        next_step(Progress(), "ci", WaitAnswer.GO, bounds=BOUNDS, now=NOON, jitter=0).progress.held_since
+        is None
     )
 
 
 def test_an_answer_forgets_the_faults_before_it():
     progress = Progress(NOON, NOON, checks=7, faults=4)
 
-    step = next_step(progress, "ci", Answer.NOT_YET, bounds=BOUNDS, now=NOON, jitter=0)
+    step = next_step(progress, "ci", WaitAnswer.NOT_YET, bounds=BOUNDS, now=NOON, jitter=0)
 
     assert (step.progress.checks, step.progress.faults) == (8, 0)
 
 
 def test_a_check_that_was_broken_off_counts_as_nothing():
-    progress = Progress(NOON - HOUR, NOON - HOUR, 7, 4, "ci", Answer.FAULT, NOON - MINUTE)
+    progress = Progress(NOON - HOUR, NOON - HOUR, 7, 4, "ci", WaitAnswer.FAULT, NOON - MINUTE)
 
     assert broken_off(progress, NOON) == Hold(NOON + timedelta(seconds=11), progress, asking=True)
 
@@ -170,7 +171,7 @@ def test_checks_become_rarer_up_to_one_in_a_quarter_of_an_hour(elapsed, seconds)
 
 
 def test_an_interval_over_a_quarter_of_an_hour_stays_as_it_is():
-    bounds = Bounds(interval=HOUR, wait_max=100 * DAY)
+    bounds = WaitBounds(interval=HOUR, wait_max=100 * DAY)
 
     assert pause(50 * DAY, bounds, 0) == HOUR
 
@@ -191,7 +192,7 @@ INTERVALS = st.timedeltas(timedelta(seconds=30), timedelta(days=36_500))
 
 @given(st.timedeltas(timedelta(0), 400 * DAY), INTERVALS, INTERVALS, st.floats(0, 1))
 def test_the_pause_is_that_of_a_slow_model(elapsed, interval, wait_max, jitter):
-    bounds = Bounds(interval=interval, wait_max=wait_max)
+    bounds = WaitBounds(interval=interval, wait_max=wait_max)
 
     found = pause(elapsed, bounds, jitter)
 
@@ -207,11 +208,11 @@ def slow_wait(answers, bounds):
     began = now = NOON
     faults = 0
     for number, answer in enumerate(answers, start=1):
-        faults = faults + 1 if answer is Answer.FAULT else 0
+        faults = faults + 1 if answer is WaitAnswer.FAULT else 0
         match answer:
-            case Answer.GO:
+            case WaitAnswer.GO:
                 return number, "started"
-            case Answer.NEVER:
+            case WaitAnswer.NEVER:
                 return number, "wait-refused"
         if faults == bounds.faults_max:
             return number, "wait-unanswerable"
@@ -222,9 +223,11 @@ def slow_wait(answers, bounds):
 
 
 @given(
-    st.lists(st.sampled_from(Answer), max_size=60).map(lambda answers: [*answers, *[Answer.NOT_YET] * 40]),
+    st.lists(st.sampled_from(WaitAnswer), max_size=60).map(
+        lambda answers: [*answers, *[WaitAnswer.NOT_YET] * 40]
+    ),
     st.builds(
-        Bounds,
+        WaitBounds,
         interval=st.timedeltas(timedelta(seconds=30), HOUR),
         wait_max=st.timedeltas(timedelta(seconds=1), 2 * DAY),
         checks_max=st.integers(1, 90),

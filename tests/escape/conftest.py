@@ -19,7 +19,7 @@ import pytest
 from pidispatch.domain.box.sandbox import GATE_DIR, JOB_DIR, MIB, WORKSPACE_DIR, Mount
 from pidispatch.domain.egress.allowlist import Allowlist
 from pidispatch.domain.egress.allowlistfile import parse_allowlist
-from pidispatch.gateway.egress.log import Evidence
+from pidispatch.gateway.egress.log import EgressLog
 from pidispatch.gateway.egress.tunnel import Egress
 from pidispatch.gateway.process import Gateway
 from pidispatch.gateway.providers import Providers
@@ -110,7 +110,7 @@ def world() -> Iterator[World]:
         tickets=tickets,
         ledger=FakeLedger(switch, tickets),
         providers=Providers(keys={}, upstreams={}),
-        egress=Egress(lambda: allowed, outside=internet.outside(), evidence=Evidence(kept)),
+        egress=Egress(lambda: allowed, outside=internet.outside(), evidence=EgressLog(kept)),
         stop_seconds=0.2,
         drain_seconds=0.2,
     )

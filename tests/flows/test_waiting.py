@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import text
 
 from pidispatch.domain.runs.ask import WaitAfter, WaitProfile
-from pidispatch.domain.triggers.wait import Bounds
+from pidispatch.domain.triggers.wait import WaitBounds
 from pidispatch.errors import DatabaseUnavailable, QueueUnavailable
 from pidispatch.ports import CheckEnd
 from pidispatch.services.waitcheck import CheckPrograms
@@ -21,7 +21,7 @@ from tests.support.patience import slowness, until
 
 CI, REVIEW = WaitProfile("ci"), WaitProfile("review")
 MINUTE = timedelta(minutes=1)
-BOUNDS = Bounds(checks_max=4, faults_max=2)
+BOUNDS = WaitBounds(checks_max=4, faults_max=2)
 
 
 @dataclass

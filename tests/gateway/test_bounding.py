@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pidispatch.domain.providers.rates import CacheWrites, Price, Rates, Rating
 from pidispatch.domain.providers.wireapis import ANTHROPIC, OPENAI, RESPONSES, WIRE_APIS
-from pidispatch.gateway.calls.bounding import LARGEST_WINDOW, OVERHEAD, SLACK, USUAL_OUTPUT, Bounds
+from pidispatch.gateway.calls.bounding import LARGEST_WINDOW, OVERHEAD, SLACK, USUAL_OUTPUT, RequestBounds
 from pidispatch.gateway.calls.envelope import edited, read_envelope
 from pidispatch.gateway.calls.prefixes import MOST_REQUESTS, MOST_RUNS
 from pidispatch.gateway.wire.apis import BY_NAME
@@ -26,7 +26,7 @@ def facts(api, name="openai", **more):
 
 def bound_of(api, request, *, bounds=None, run=7, provider="openai", **more):
     body = request if isinstance(request, bytes) else json.dumps(request).encode()
-    return (bounds or Bounds()).of(run, facts(api, provider, **more), read_envelope(body, api), body)
+    return (bounds or RequestBounds()).of(run, facts(api, provider, **more), read_envelope(body, api), body)
 
 
 def said(api, *texts, **more):
@@ -271,7 +271,7 @@ def ended(tokens, **more):
 
 @pytest.mark.parametrize("api", WIRE_APIS)
 def test_what_was_counted_before_bounds_what_goes_on_from_it(api):
-    bounds = Bounds()
+    bounds = RequestBounds()
     first = said(api, "x" * 50_000, tools=[])
     bounds.learn(7, bound_of(api, first, bounds=bounds), ended(1_000, cache_read=200))
     longer = said(api, "x" * 50_000, "y" * 300, tools=[])
@@ -294,7 +294,7 @@ def test_what_was_counted_before_bounds_what_goes_on_from_it(api):
     ],
 )
 def test_only_what_a_provider_counted_is_learned(end):
-    bounds = Bounds()
+    bounds = RequestBounds()
     first = said(OPENAI, "x" * 5_000)
     bounds.learn(7, bound_of(OPENAI, first, bounds=bounds), end)
 
@@ -310,7 +310,7 @@ def test_pis_mark_for_the_cache_may_move_on_and_counts_as_bytes():
         body = json.dumps({"model": "m", "max_tokens": 100, "messages": messages}, separators=(",", ":"))
         return body.encode()
 
-    bounds = Bounds()
+    bounds = RequestBounds()
     bounds.learn(7, bound_of(ANTHROPIC, asked("a" * 9_000), bounds=bounds), ended(2_000))
 
     assert bound_of(ANTHROPIC, asked("a" * 9_000, "b" * 100), bounds=bounds).tokens_in < 2_000 + SLACK + 200
@@ -322,7 +322,7 @@ def test_pis_mark_for_the_cache_may_move_on_and_counts_as_bytes():
 
 
 def test_memory_of_requests_and_of_runs_is_bounded():
-    bounds = Bounds()
+    bounds = RequestBounds()
     for run in range(MOST_RUNS + 50):
         bounds.learn(run, bound_of(OPENAI, said(OPENAI, "x"), bounds=bounds, run=run), ended(1))
     for number in range(MOST_REQUESTS + 50):
@@ -353,7 +353,7 @@ EXTRAS = st.fixed_dictionaries(
 @given(st.lists(st.tuples(MESSAGES, EXTRAS), min_size=1, max_size=5), st.sampled_from(WIRE_APIS), st.integers(0, 2**32), st.booleans())  # fmt: skip
 def test_no_request_is_counted_higher_than_its_bound(requests, api, seed, ascii_only):
     """Whatever was asked before, and whatever tokens the provider makes of the text: at least a byte each."""
-    bounds, dice = Bounds(), random.Random(seed)
+    bounds, dice = RequestBounds(), random.Random(seed)
     history: list[str] = []
     for texts, extras in requests:
         history = [*history[: dice.randint(0, len(history))], *texts]
@@ -383,7 +383,7 @@ def overruled(api):
 @pytest.mark.parametrize("which", range(4))
 def test_what_the_earlier_request_left_out_is_not_taken_as_counted(api, which):
     first, second = (text.encode() for text in overruled(api)[which])
-    bounds = Bounds()
+    bounds = RequestBounds()
     earlier = bound_of(api, first, bounds=bounds)
     bounds.learn(7, earlier, ended(5))
 
@@ -391,7 +391,7 @@ def test_what_the_earlier_request_left_out_is_not_taken_as_counted(api, which):
 
 
 def test_a_conversation_that_is_cut_to_fit_says_nothing_of_the_next():
-    bounds = Bounds()
+    bounds = RequestBounds()
     request = said(RESPONSES, "z" * 30_000, truncation="auto")
     bounds.learn(7, bound_of(RESPONSES, request, bounds=bounds), ended(5))
 
@@ -413,4 +413,4 @@ def test_no_text_that_looks_like_json_makes_it_raise(text, api):
             envelope = read_envelope(body, api)
         except ValueError:
             continue
-        Bounds().of(1, facts(api), envelope, body)
+        RequestBounds().of(1, facts(api), envelope, body)

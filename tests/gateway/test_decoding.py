@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pidispatch.gateway.calls.decoding import PIECE, decoded
-from pidispatch.gateway.calls.upstream import Answer, UpstreamFailed
+from pidispatch.gateway.calls.upstream import ProviderAnswer, UpstreamFailed
 
 
 def packed_answer(data, coding, *, size=100, status=200):
     fields = (("content-type", "x/y"), ("content-length", str(len(data))), ("content-encoding", coding))
-    return Answer(status, fields, iter([data[at : at + size] for at in range(0, len(data), size)]))
+    return ProviderAnswer(status, fields, iter([data[at : at + size] for at in range(0, len(data), size)]))
 
 
 def unpacked(data, coding, **how):
@@ -47,7 +47,7 @@ def test_a_stream_is_handed_on_as_it_comes():
         yield first
         raise UpstreamFailed("cut", sent=True)
 
-    answer = decoded(Answer(200, (("content-encoding", "gzip"),), chunks()))
+    answer = decoded(ProviderAnswer(200, (("content-encoding", "gzip"),), chunks()))
 
     assert next(answer.chunks) == b"data: 1"
     with pytest.raises(UpstreamFailed):

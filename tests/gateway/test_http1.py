@@ -6,7 +6,7 @@ import socket
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pidispatch.gateway.http.http1 import Refused, Wire, parse_head
+from pidispatch.gateway.http.http1 import HttpRefused, Wire, parse_head
 
 TARGETS = st.binary(max_size=30) | st.sampled_from(
     [b"/go", b"http://x/go", b"x:443", b"[::1]:80", b"http:///go", b"*"]
@@ -32,7 +32,7 @@ def test_a_wire_tells_whether_its_peer_has_left_without_taking_what_it_said():
 
 @given(METHODS, TARGETS, st.sampled_from([b"HTTP/1.1", b"HTTP/1.0", b"HTTP/2"]), REST)
 def test_a_head_is_read_or_refused_and_only_a_path_looks_like_one(method, target, version, rest):
-    with contextlib.suppress(Refused):
+    with contextlib.suppress(HttpRefused):
         head = parse_head(b"%b %b %b%b" % (method, target, version, rest))
 
         assert head.path.startswith("/") == target.startswith(b"/")

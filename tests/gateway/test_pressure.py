@@ -14,7 +14,7 @@ from pidispatch.domain.providers.lanes import Leave
 from pidispatch.domain.providers.pressure import Busy, Heard
 from pidispatch.entrypoints.scripted import ScriptedProvider
 from pidispatch.entrypoints.scripted.scenarios import Failure
-from pidispatch.gateway.calls.pressure import Asker, Pressure, Waiter
+from pidispatch.gateway.calls.pressure import Asker, Pressure, WaitingCall
 from pidispatch.gateway.calls.refusal import OURS
 from tests.gateway.parts import UnixClient, chat, raw_client
 
@@ -339,7 +339,7 @@ class Line:
         )
 
     def join(self, number, given_up=lambda: False, slots=None, run=1):
-        waiter = Waiter(number, Asker("p", "m", run, slots))
+        waiter = WaitingCall(number, Asker("p", "m", run, slots))
 
         def wait():
             leave = self.pressure.wait(waiter, deadline=1000.0, given_up=given_up)

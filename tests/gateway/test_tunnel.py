@@ -13,9 +13,9 @@ from pidispatch.domain.egress.allowlist import Allowlist, Reason
 from pidispatch.domain.egress.allowlistfile import parse_allowlist
 from pidispatch.domain.egress.hostname import Target
 from pidispatch.errors import DatabaseUnavailable
-from pidispatch.gateway.egress.log import Evidence
+from pidispatch.gateway.egress.log import EgressLog
 from pidispatch.gateway.egress.tunnel import Egress
-from pidispatch.gateway.http.http1 import Refused, parse_head
+from pidispatch.gateway.http.http1 import HttpRefused, parse_head
 from pidispatch.gateway.http.rooms import USUAL_LIMITS, Limits
 from pidispatch.ports import EgressUse, Ticket
 from tests.gateway.parts import CONTAINER, raw_client, read_until
@@ -117,7 +117,7 @@ def make_town(make_house):
             "own.example": [[PUBLIC]],
         }
         internet, uses = Internet(names, server.address), Uses()
-        evidence = Evidence(uses, flush_seconds=60)
+        evidence = EgressLog(uses, flush_seconds=60)
         egress = Egress(lambda: allowed, outside=internet.outside(), evidence=evidence, **more)
         house = make_house(egress=egress, limits=limits)
         house.tickets.add(Ticket(7, "local:7", 1, "scripted", egress=tuple(own)), CONTAINER)
@@ -497,7 +497,7 @@ def test_a_host_that_does_not_speak_http_is_told_as_that(make_town, answer):
     ],
 )
 def test_what_is_no_request_of_a_proxy_is_refused(raw):
-    with pytest.raises(Refused):
+    with pytest.raises(HttpRefused):
         parse_head(raw)
 
 
@@ -506,7 +506,7 @@ def test_what_is_no_request_of_a_proxy_is_refused(raw):
 
 def test_a_loop_of_a_run_makes_a_bounded_number_of_rows_and_hides_nothing_allowed():
     uses = Uses()
-    evidence = Evidence(uses, flush_seconds=60)
+    evidence = EgressLog(uses, flush_seconds=60)
     for number in range(5000):
         evidence.note(1, target(f"h{number}.example"), Reason.NOT_LISTED, allowed=False, connections=1)
     evidence.note(1, target("example.com"), Reason.LISTED, allowed=True, connections=1)
@@ -520,7 +520,7 @@ def test_a_loop_of_a_run_makes_a_bounded_number_of_rows_and_hides_nothing_allowe
 
 def test_evidence_waits_while_the_database_is_away_and_is_written_once():
     uses = Uses()
-    evidence = Evidence(uses, flush_seconds=60)
+    evidence = EgressLog(uses, flush_seconds=60)
     uses.away = True
     evidence.note(1, target("example.com"), Reason.LISTED, allowed=True, connections=1, up=2)
     assert not evidence.flush(1)
@@ -535,7 +535,7 @@ def test_evidence_waits_while_the_database_is_away_and_is_written_once():
 
 def test_names_are_masked_and_printable_before_they_are_kept():
     uses = Uses()
-    evidence = Evidence(uses, mask=lambda text: text.replace("secret", "***"), flush_seconds=60)
+    evidence = EgressLog(uses, mask=lambda text: text.replace("secret", "***"), flush_seconds=60)
     evidence.note(1, target("my-secret.\x1b[2J.example\u202e"), Reason.MALFORMED, allowed=False)
     evidence.close()
 
@@ -544,7 +544,7 @@ def test_names_are_masked_and_printable_before_they_are_kept():
 
 def test_evidence_is_written_now_and_then():
     uses = Uses()
-    evidence = Evidence(uses, flush_seconds=0.01)
+    evidence = EgressLog(uses, flush_seconds=0.01)
     evidence.note(1, target("example.com"), Reason.LISTED, allowed=True, connections=1)
 
     until(lambda: bool(uses.kept))

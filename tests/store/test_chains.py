@@ -7,7 +7,7 @@ from sqlalchemy import event, text
 
 from pidispatch.domain.runs.chaintree import Harvest, TreeCaps
 from pidispatch.domain.runs.names import chained_run_id
-from pidispatch.domain.runs.outbox import Child, Refusal
+from pidispatch.domain.runs.outbox import Child, RequestRefusal
 from pidispatch.domain.runs.outcome import End
 from pidispatch.domain.runs.run import BoxEnd, Outcome, Result
 from pidispatch.errors import StaleEpoch
@@ -83,7 +83,7 @@ def test_a_child_is_queued_with_what_it_inherits_and_nothing_else(database):
     claim = a_working_run(database, folder="/repos/web", priority=7)
     child = child_of(claim)
 
-    assert end(database, claim, child, Refusal("2", "chain-oversize"))
+    assert end(database, claim, child, RequestRefusal("2", "chain-oversize"))
 
     made = row(database, TREE, id=child.public_id)
     parent = row(database, TREE, id=claim.public_id)
@@ -169,7 +169,7 @@ def test_a_child_passes_the_gates_like_any_run(database):
 def test_the_answers_are_kept_in_order_and_counted(database):
     claim = a_working_run(database)
 
-    end(database, claim, Refusal("1", "chain-gate-deny", "no-skill"), child_of(claim, "2"))
+    end(database, claim, RequestRefusal("1", "chain-gate-deny", "no-skill"), child_of(claim, "2"))
 
     chain = run_detail(database, claim.run_id).chain
     assert chain.refused == 1
@@ -193,7 +193,7 @@ def test_an_outbox_that_held_nothing_counts_none_and_one_never_judged_says_so(da
 def test_ten_thousand_refusals_are_counted_and_a_hundred_kept(database):
     claim = a_working_run(database)
 
-    end(database, claim, *(Refusal(str(n), "chain-count-cap") for n in range(10_000)))
+    end(database, claim, *(RequestRefusal(str(n), "chain-count-cap") for n in range(10_000)))
 
     chain = run_detail(database, claim.run_id).chain
     assert (chain.refused, len(chain.answers)) == (10_000, 100)

@@ -9,7 +9,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 
 from pidispatch.domain.runs.ask import WaitAfter, WaitProfile
-from pidispatch.domain.triggers.wait import Answer, GiveUp, Hold, Progress, Start
+from pidispatch.domain.triggers.wait import GiveUp, Hold, Progress, Start, WaitAnswer
 from pidispatch.store.runs import cancelling
 from pidispatch.store.runs.waits import PostgresWaits
 from tests.store.builders import HOST, a_held_run, a_host, a_run, assert_ledger_is_exact, row, try_next, value
@@ -77,7 +77,7 @@ def test_a_claim_says_what_is_waited_for_and_is_nobody_elses(database, waits):
 def test_a_hold_is_kept_until_its_instant(database, waits):
     run_id = a_held_run(database, CI)
     held = asked(waits)
-    progress = Progress(held.now, held.now, 3, 1, "ci", Answer.FAULT, held.now)
+    progress = Progress(held.now, held.now, 3, 1, "ci", WaitAnswer.FAULT, held.now)
 
     assert waits.settle(held, Hold(held.now + MINUTE, progress, asking=True))
 

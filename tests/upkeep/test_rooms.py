@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import structlog
 
-from pidispatch.domain.box.disks import GIB, Bounds, FileSystem
+from pidispatch.domain.box.disks import GIB, DiskBounds, FileSystem
 from pidispatch.domain.box.sandbox import LABEL_ATTEMPT, LABEL_INSTALLATION, LABEL_ROLE, LABEL_RUN, ROLE_JOB
 from pidispatch.domain.runs.run import Occupant, State
 from pidispatch.errors import DatabaseUnavailable, EngineUnavailable
@@ -16,7 +16,7 @@ from pidispatch.upkeep import rooms
 from pidispatch.upkeep.rooms import AGAIN, LIST, LOOK, RoomKeeper
 from tests.support.patience import eventually
 
-BOUNDS = Bounds(warn=5 * GIB, admit=2 * GIB, stop=GIB)
+BOUNDS = DiskBounds(warn=5 * GIB, admit=2 * GIB, stop=GIB)
 NOON = datetime(2026, 11, 30, 12, tzinfo=UTC)
 
 

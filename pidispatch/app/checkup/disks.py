@@ -3,7 +3,7 @@
 from pidispatch.app.places import home_of
 from pidispatch.app.rooms import disk_bounds, places_of
 from pidispatch.config import Settings
-from pidispatch.domain.box.disks import Room
+from pidispatch.domain.box.disks import DiskRoom
 from pidispatch.domain.health.checkup import Finding, Grade
 from pidispatch.runtime.engine import Engine
 from pidispatch.runtime.filesystems import measure
@@ -15,12 +15,12 @@ def check_disks(settings: Settings, engine: Engine) -> Finding:
     """One finding for all file systems: those that stand worst are told."""
     bounds = disk_bounds(settings)
     disks = measure(places_of(settings, engine))
-    worst = max((disk.room(bounds) for disk in disks), default=Room.AMPLE)
+    worst = max((disk.room(bounds) for disk in disks), default=DiskRoom.AMPLE)
     told = "; ".join(disk.in_words() for disk in disks if disk.room(bounds) is worst)
     match worst:
-        case Room.AMPLE:
+        case DiskRoom.AMPLE:
             return Finding("disks", Grade.OK, told)
-        case Room.SCARCE:
+        case DiskRoom.SCARCE:
             return Finding("disks", Grade.WARNING, told, MAKE_ROOM)
         case _:
             return Finding("disks", Grade.FAILED, f"{told}: nothing starts", MAKE_ROOM)

@@ -12,7 +12,7 @@ NOISE = 4 * 1024**2  # a fall that says nothing of anybody
 _NAME = 4096  # what a name counts as, where names are what is running out
 
 
-class Room(IntEnum):
+class DiskRoom(IntEnum):
     """How a file system stands: with LOW nothing is admitted, with LAST the run that grows is stopped."""
 
     AMPLE = 0
@@ -22,7 +22,7 @@ class Room(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class DiskBounds:
     """Bytes that must be free, each at most a share of the whole file system: 10 %, 5 % and 2 %."""
 
     warn: int = 5 * GIB
@@ -61,16 +61,16 @@ class FileSystem:
             names_free=self.names_free - int(max(0, before.names_free - self.names_free) * share),
         )
 
-    def room(self, bounds: Bounds) -> Room:
+    def room(self, bounds: DiskBounds) -> DiskRoom:
         return max(_room(self.free, bounds.within(self.size)), self._room_for_names())
 
-    def _room_for_names(self) -> Room:
+    def _room_for_names(self) -> DiskRoom:
         shares = (_WARN_SHARE, _ADMIT_SHARE, _STOP_SHARE)
         return _room(self.names_free, [int(self.names * share) for share in shares])
 
     def lacks_names(self) -> bool:
         """Whether names are what is running out."""
-        return self._room_for_names() is Room.LAST
+        return self._room_for_names() is DiskRoom.LAST
 
     def fall_since(self, free: int, names_free: int, *, names: bool) -> int:
         """Bytes that went since there was that much; with `names` those count as well, as 4 KiB each."""
@@ -84,8 +84,8 @@ class FileSystem:
         return f"{words} ({self.path})"
 
 
-def _room(free: int, bounds: Sequence[int]) -> Room:
-    return Room(sum(free < bound for bound in bounds))
+def _room(free: int, bounds: Sequence[int]) -> DiskRoom:
+    return DiskRoom(sum(free < bound for bound in bounds))
 
 
 @dataclass(frozen=True, slots=True)

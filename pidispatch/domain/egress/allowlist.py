@@ -36,7 +36,7 @@ class Reason(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class AllowedHost:
     """One host that may be reached, at `port` or, for None, at the usual two: 443, and 80 for plain http.
 
     `preset` is the list it came from; `line` where the file has it.
@@ -66,18 +66,18 @@ class Ruling:
 
     allowed: bool
     reason: Reason
-    entry: Entry | None = None
+    entry: AllowedHost | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Allowlist:
     """The entries in their order. `everything`: egress is off, and any public host may be reached."""
 
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[AllowedHost, ...] = ()
     everything: bool = False
     notes: tuple[str, ...] = ()
 
-    def judge(self, target: Target, more: Sequence[Entry] = ()) -> Ruling:
+    def judge(self, target: Target, more: Sequence[AllowedHost] = ()) -> Ruling:
         """Whether the target may be reached as far as its name says; `more` are entries of the run's own."""
         literal = read_address(target.host)
         if literal is not None and not is_public(literal):
@@ -91,7 +91,7 @@ class Allowlist:
         return Ruling(False, Reason.PORT, named[0]) if named else Ruling(False, Reason.NOT_LISTED)
 
 
-def read_entry(text: str) -> tuple[Entry, ...]:
+def read_entry(text: str) -> tuple[AllowedHost, ...]:
     """The entry, or all those of a preset. Raises NotAnEntry."""
     if len(text) > ENTRY_MAX:
         raise NotAnEntry(f"is longer than {ENTRY_MAX} characters")
@@ -110,12 +110,12 @@ def read_entry(text: str) -> tuple[Entry, ...]:
         raise NotAnEntry("is an address, which has no subdomains; leave out the dot")
     if address is not None and not is_public(address):
         raise NotAnEntry("is no public address; nothing lets a run reach this host or its network")
-    return (Entry(name, subdomains=subdomains, port=None if port is None else _port_of(port)),)
+    return (AllowedHost(name, subdomains=subdomains, port=None if port is None else _port_of(port)),)
 
 
-def read_entries(texts: Iterable[str]) -> tuple[Entry, ...]:
+def read_entries(texts: Iterable[str]) -> tuple[AllowedHost, ...]:
     """Those of the texts that are entries, for texts that were judged when they were written."""
-    found: list[Entry] = []
+    found: list[AllowedHost] = []
     for text in texts:
         try:
             found += read_entry(text)
@@ -124,12 +124,13 @@ def read_entries(texts: Iterable[str]) -> tuple[Entry, ...]:
     return tuple(found)
 
 
-def _preset(text: str) -> tuple[Entry, ...]:
+def _preset(text: str) -> tuple[AllowedHost, ...]:
     name = text[1:]
     if name not in PRESETS:
         raise NotAnEntry(f"is no preset; known are {', '.join(f'@{each}' for each in PRESETS)}")
     return tuple(
-        Entry(host.removeprefix("."), subdomains=host.startswith("."), preset=name) for host in PRESETS[name]
+        AllowedHost(host.removeprefix("."), subdomains=host.startswith("."), preset=name)
+        for host in PRESETS[name]
     )
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from pidispatch.domain.egress.allowlist import Allowlist, Entry, NotAnEntry, read_entry
+from pidispatch.domain.egress.allowlist import AllowedHost, Allowlist, NotAnEntry, read_entry
 from pidispatch.domain.text.jsonfile import shown
 from pidispatch.errors import ConfigurationRefused
 
@@ -20,7 +20,7 @@ def parse_allowlist(content: bytes, file: str) -> Allowlist:
     lines = text.split("\n")
     if len(lines) > LINES_MAX:
         raise ConfigurationRefused([f"{file}: has more than {LINES_MAX:,} lines"])
-    entries: list[Entry] = []
+    entries: list[AllowedHost] = []
     problems: list[str] = []
     for number, row in enumerate(lines, start=1):
         written = row.partition("#")[0].strip()

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from pidispatch.domain.box.disks import Bounds, FileSystem, Room
+from pidispatch.domain.box.disks import DiskBounds, DiskRoom, FileSystem
 from pidispatch.domain.health.rows import (
     Elsewhere,
     HostFacts,
@@ -118,7 +118,7 @@ class Facts:
     gateway_ready: bool | None = None
     rows: RowFacts | None = None
     disks: Sequence[FileSystem] = ()
-    disk_bounds: Bounds = field(default_factory=Bounds)
+    disk_bounds: DiskBounds = field(default_factory=DiskBounds)
 
 
 def judge(facts: Facts) -> Health:
@@ -149,7 +149,7 @@ def _faults(facts: Facts) -> Iterator[Fault]:
         )
     yield from redis_faults(facts.redis)
     for disk in facts.disks:
-        if disk.room(facts.disk_bounds) >= Room.LOW:
+        if disk.room(facts.disk_bounds) >= DiskRoom.LOW:
             yield Fault(
                 FaultWord.DISK_LOW,
                 f"{disk.in_words()} on {facts.host}: nothing starts there, and the run that grows is stopped",

@@ -16,7 +16,7 @@ from pidispatch.domain.limits.scopes import (
 )
 from pidispatch.domain.limits.sizes import CPUS_WANTED, MEMORY_WANTED, cpu_hundredths, memory_mib
 from pidispatch.domain.runs.names import folder_scope
-from pidispatch.domain.text.fields import Entry, Report, require_version, root_entry
+from pidispatch.domain.text.fields import FileEntry, Report, require_version, root_entry
 from pidispatch.domain.text.jsonfile import read_json, shown
 from pidispatch.domain.text.lookalikes import family_of
 
@@ -129,7 +129,7 @@ def parse_scoped_limits(content: bytes, file: str) -> ScopedLimits:
     return ScopedLimits(tuple(rows), version, tuple(report.notes))
 
 
-def _row(entry: Entry, *, version: int, index: int) -> ScopeLimit | None:
+def _row(entry: FileEntry, *, version: int, index: int) -> ScopeLimit | None:
     scope = _scope(entry, version)
     counts = {name: entry.whole(name) for name in COUNTS}
     amounts = {name: entry.micros(name) for name in AMOUNTS} if version >= 2 else {}
@@ -160,7 +160,7 @@ def _row(entry: Entry, *, version: int, index: int) -> ScopeLimit | None:
     )
 
 
-def _refuse_later_bounds(entry: Entry, version: int) -> None:
+def _refuse_later_bounds(entry: FileEntry, version: int) -> None:
     """What only a later version reads was written to bound something, so it is not dropped."""
     for names, needed in ((AMOUNTS, 2), (SIZES, 3)):
         for name in names:
@@ -168,7 +168,7 @@ def _refuse_later_bounds(entry: Entry, version: int) -> None:
                 entry.refuse(name, f'needs "version": {needed}, this file is of version {version}')
 
 
-def _scope(entry: Entry, version: int) -> Named | None:
+def _scope(entry: FileEntry, version: int) -> Named | None:
     if entry.node("scope") is None:
         entry.refuse("scope", "must be a text that is not empty")
         return None
@@ -195,7 +195,7 @@ def _scope(entry: Entry, version: int) -> Named | None:
     return found
 
 
-def _require_its_own_fields(entry: Entry, scope: Named) -> None:
+def _require_its_own_fields(entry: FileEntry, scope: Named) -> None:
     """A model has only amounts, and only a project has a size."""
     for name in COUNTS if scope.kind is ScopeKind.MODEL else ():
         if entry.node(name) is not None:
@@ -205,7 +205,7 @@ def _require_its_own_fields(entry: Entry, scope: Named) -> None:
             entry.refuse(name, "is for a project only")
 
 
-def _sizes(entry: Entry, concurrent: int | None) -> dict[str, int | None]:
+def _sizes(entry: FileEntry, concurrent: int | None) -> dict[str, int | None]:
     memory, cpus = entry.node("memory"), entry.node("cpus")
     mib = memory_mib(memory.value) if memory else None
     hundredths = cpu_hundredths(cpus.value) if cpus else None

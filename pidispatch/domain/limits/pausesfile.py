@@ -15,7 +15,7 @@ from pidispatch.domain.limits.scopes import (
     trim,
 )
 from pidispatch.domain.runs.names import plain_scope
-from pidispatch.domain.text.fields import Entry, Report, root_entry
+from pidispatch.domain.text.fields import FileEntry, Report, root_entry
 from pidispatch.domain.text.jsonfile import read_json
 from pidispatch.domain.text.lookalikes import family_of
 
@@ -46,7 +46,7 @@ def parse_pause_windows(content: bytes, file: str) -> PauseWindows:
     return PauseWindows(tuple(window for window in windows if window is not None), tuple(report.notes))
 
 
-def _window(entry: Entry) -> PauseWindow | None:
+def _window(entry: FileEntry) -> PauseWindow | None:
     scope = _scope(entry)
     begin, end = _time(entry, "from"), _time(entry, "to")
     if begin is not None and begin == end:
@@ -63,7 +63,7 @@ def _window(entry: Entry) -> PauseWindow | None:
     return PauseWindow(scope, begin, end, zone, days, first, last)
 
 
-def _scope(entry: Entry) -> str | None:
+def _scope(entry: FileEntry) -> str | None:
     """The scope as it was written: a window matches the raw text."""
     scope = entry.text("scope")
     if scope is None:
@@ -92,7 +92,7 @@ def _scope(entry: Entry) -> str | None:
     return scope
 
 
-def _time(entry: Entry, name: str) -> time | None:
+def _time(entry: FileEntry, name: str) -> time | None:
     node = entry.node(name)
     found = _TIME.fullmatch(node.value) if node is not None and isinstance(node.value, str) else None
     if found is None:
@@ -101,7 +101,7 @@ def _time(entry: Entry, name: str) -> time | None:
     return time(int(found[1]), int(found[2]))
 
 
-def _date(entry: Entry, name: str) -> date | None:
+def _date(entry: FileEntry, name: str) -> date | None:
     node = entry.node(name)
     if node is None:
         return None
@@ -114,7 +114,7 @@ def _date(entry: Entry, name: str) -> date | None:
     return None
 
 
-def _days(entry: Entry) -> frozenset[int] | None:
+def _days(entry: FileEntry) -> frozenset[int] | None:
     """Numbers of weekdays, Monday is 0. The first three letters tell, in any case."""
     node = entry.node("days")
     if node is None:
@@ -127,7 +127,7 @@ def _days(entry: Entry) -> frozenset[int] | None:
     return frozenset(WEEKDAYS.index(word) for word in words)
 
 
-def _zone(entry: Entry) -> str:
+def _zone(entry: FileEntry) -> str:
     name = entry.text("tz") or "UTC"
     known = zone_name(name)
     if known is None:

@@ -6,7 +6,7 @@ from functools import cached_property
 from pidispatch.domain.limits.limitsfile import ScopedLimits, parse_scoped_limits
 from pidispatch.domain.limits.scopes import LOCAL, ScopeKind, is_project_id, named, scope_of
 from pidispatch.domain.runs.names import folder_scope
-from pidispatch.domain.text.fields import Entry, Report, require_version, root_entry
+from pidispatch.domain.text.fields import FileEntry, Report, require_version, root_entry
 from pidispatch.domain.text.jsonfile import Node, read_json, shown
 from pidispatch.domain.text.lookalikes import family_of
 from pidispatch.errors import ConfigurationRefused
@@ -70,7 +70,7 @@ def parse_projects(content: bytes, file: str) -> Projects:
     return Projects(tuple(projects), tuple(report.notes))
 
 
-def _project(entry: Entry, index: int, ids: dict[str, int], owners: dict[str, str]) -> Project:
+def _project(entry: FileEntry, index: int, ids: dict[str, int], owners: dict[str, str]) -> Project:
     identity = entry.text("id")
     if identity is None:
         if entry.node("id") is None:
@@ -86,7 +86,7 @@ def _project(entry: Entry, index: int, ids: dict[str, int], owners: dict[str, st
     return Project(identity or "", name, members)
 
 
-def _members(entry: Entry, owners: dict[str, str]) -> tuple[str, ...]:
+def _members(entry: FileEntry, owners: dict[str, str]) -> tuple[str, ...]:
     node = entry.node("members")
     if node is None or not isinstance(node.value, list) or not node.value:
         entry.refuse("members", "must be a list of at least one folder or repository")

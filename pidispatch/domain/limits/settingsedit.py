@@ -3,7 +3,7 @@
 import re
 
 from pidispatch.domain.limits.settings import parse_overlay
-from pidispatch.domain.limits.settingskeys import KEYS, Key, Kind, accepted, key_meant
+from pidispatch.domain.limits.settingskeys import KEYS, SettingKey, SettingKind, accepted, key_meant
 from pidispatch.domain.text.fields import Report, root_entry
 from pidispatch.domain.text.jsonfile import Node, Number, read_json, shown, write_json
 from pidispatch.errors import ConfigurationRefused
@@ -66,12 +66,12 @@ def _node(name: str, value: str) -> Node:
     return node
 
 
-def _written(key: Key, value: str) -> Node | None:
+def _written(key: SettingKey, value: str) -> Node | None:
     """The value as the file holds it: amounts stay the text they are, since they are exact that way."""
     match key.kind:
-        case Kind.WHOLE:
+        case SettingKind.WHOLE:
             return Node(Number(value)) if re.fullmatch(r"[1-9][0-9]{0,15}", value) else None
-        case Kind.PROFILES:
+        case SettingKind.PROFILES:
             pairs = [part.strip().partition(":") for part in value.split(",") if part.strip()]
             names = [name for name, _, _ in pairs]
             return Node({n: Node(path) for n, _, path in pairs}) if len(set(names)) == len(names) else None
@@ -79,5 +79,5 @@ def _written(key: Key, value: str) -> Node | None:
             return Node(value)
 
 
-def _wanted(key: Key) -> str:
-    return "name:/absolute/path pairs with commas between" if key.kind is Kind.PROFILES else key.wanted
+def _wanted(key: SettingKey) -> str:
+    return "name:/absolute/path pairs with commas between" if key.kind is SettingKind.PROFILES else key.wanted

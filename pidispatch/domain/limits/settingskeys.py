@@ -14,7 +14,7 @@ COLUMN_MAX = 2**31 - 1  # what an integer column holds
 CONCURRENCY_MAX = 10
 
 
-class Kind(StrEnum):
+class SettingKind(StrEnum):
     WORD = "word"
     WHOLE = "whole"
     AMOUNT = "amount"
@@ -22,48 +22,48 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class SettingKey:
     """One key of the file: the field of `Overlay` it fills, and what it accepts."""
 
     name: str
     attribute: str
-    kind: Kind
+    kind: SettingKind
     maximum: int = SAFE_MAX
 
     @property
     def wanted(self) -> str:
         match self.kind:
-            case Kind.WORD:
+            case SettingKind.WORD:
                 return "a name without spaces that does not begin with a dash"
-            case Kind.WHOLE if self.maximum == SAFE_MAX:
+            case SettingKind.WHOLE if self.maximum == SAFE_MAX:
                 return "an integer >= 1"
-            case Kind.WHOLE:
+            case SettingKind.WHOLE:
                 return f"an integer from 1 to {self.maximum}"
-            case Kind.AMOUNT:
+            case SettingKind.AMOUNT:
                 return "an amount of US dollars above 0 and up to 1000000, with at most 6 decimals"
-            case Kind.PROFILES:
+            case SettingKind.PROFILES:
                 return "an object from names (letters, digits, `.`, `_`, `-`) to absolute paths"
 
 
-KEYS: Mapping[str, Key] = MappingProxyType(
+KEYS: Mapping[str, SettingKey] = MappingProxyType(
     {
         key.name: key
         for key in (
-            Key("provider", "provider", Kind.WORD),
-            Key("model", "model", Kind.WORD),
-            Key("maxTurns", "max_turns", Kind.WHOLE, COLUMN_MAX),
-            Key("maxTokens", "max_tokens", Kind.WHOLE),
-            Key("dailyCap", "daily_cap", Kind.WHOLE),
-            Key("weeklyCap", "weekly_cap", Kind.WHOLE),
-            Key("monthlyCap", "monthly_cap", Kind.WHOLE),
-            Key("softHoldPct", "soft_hold_pct", Kind.WHOLE, 99),
-            Key("dailyTokenCap", "daily_token_cap", Kind.WHOLE),
-            Key("concurrency", "concurrency", Kind.WHOLE, CONCURRENCY_MAX),
-            Key("maxCostUsd", "max_cost_micros", Kind.AMOUNT),
-            Key("dailyCostUsd", "daily_cost_micros", Kind.AMOUNT),
-            Key("weeklyCostUsd", "weekly_cost_micros", Kind.AMOUNT),
-            Key("monthlyCostUsd", "monthly_cost_micros", Kind.AMOUNT),
-            Key("secretProfiles", "secret_profiles", Kind.PROFILES),
+            SettingKey("provider", "provider", SettingKind.WORD),
+            SettingKey("model", "model", SettingKind.WORD),
+            SettingKey("maxTurns", "max_turns", SettingKind.WHOLE, COLUMN_MAX),
+            SettingKey("maxTokens", "max_tokens", SettingKind.WHOLE),
+            SettingKey("dailyCap", "daily_cap", SettingKind.WHOLE),
+            SettingKey("weeklyCap", "weekly_cap", SettingKind.WHOLE),
+            SettingKey("monthlyCap", "monthly_cap", SettingKind.WHOLE),
+            SettingKey("softHoldPct", "soft_hold_pct", SettingKind.WHOLE, 99),
+            SettingKey("dailyTokenCap", "daily_token_cap", SettingKind.WHOLE),
+            SettingKey("concurrency", "concurrency", SettingKind.WHOLE, CONCURRENCY_MAX),
+            SettingKey("maxCostUsd", "max_cost_micros", SettingKind.AMOUNT),
+            SettingKey("dailyCostUsd", "daily_cost_micros", SettingKind.AMOUNT),
+            SettingKey("weeklyCostUsd", "weekly_cost_micros", SettingKind.AMOUNT),
+            SettingKey("monthlyCostUsd", "monthly_cost_micros", SettingKind.AMOUNT),
+            SettingKey("secretProfiles", "secret_profiles", SettingKind.PROFILES),
         )
     }
 )
@@ -83,29 +83,29 @@ def key_meant(name: str) -> str | None:
     return None
 
 
-def accepted(key: Key, node: Node) -> "int | str | Mapping[str, str] | None":
+def accepted(key: SettingKey, node: Node) -> "int | str | Mapping[str, str] | None":
     """The value of a key, typed (amounts in micro-dollars); None when it is not accepted. null is not."""
     return _READERS[key.kind](key, node)
 
 
-def _word(_key: Key, node: Node) -> str | None:
+def _word(_key: SettingKey, node: Node) -> str | None:
     text = node.value
     if isinstance(text, str) and text and text.isprintable() and " " not in text and not text.startswith("-"):
         return text
     return None
 
 
-def _whole(key: Key, node: Node) -> int | None:
+def _whole(key: SettingKey, node: Node) -> int | None:
     value = node.value.whole() if isinstance(node.value, Number) else None
     return value if value is not None and 1 <= value <= key.maximum else None
 
 
-def _amount(_key: Key, node: Node) -> int | None:
+def _amount(_key: SettingKey, node: Node) -> int | None:
     text = node.value.text if isinstance(node.value, Number) else node.value
     return micros_of(text) if isinstance(text, str) else None
 
 
-def _profiles(_key: Key, node: Node) -> Mapping[str, str] | None:
+def _profiles(_key: SettingKey, node: Node) -> Mapping[str, str] | None:
     if not isinstance(node.value, dict):
         return None
     profiles = {name: each.value for name, each in node.value.items() if isinstance(each.value, str)}
@@ -120,6 +120,13 @@ def is_profile_name(text: str) -> bool:
     return bool(text) and text.isascii() and all(char.isalnum() or char in "._-" for char in text)
 
 
-_READERS: Mapping[Kind, Callable[[Key, Node], "int | str | Mapping[str, str] | None"]] = MappingProxyType(
-    {Kind.WORD: _word, Kind.WHOLE: _whole, Kind.AMOUNT: _amount, Kind.PROFILES: _profiles}
+_READERS: Mapping[SettingKind, Callable[[SettingKey, Node], "int | str | Mapping[str, str] | None"]] = (
+    MappingProxyType(
+        {
+            SettingKind.WORD: _word,
+            SettingKind.WHOLE: _whole,
+            SettingKind.AMOUNT: _amount,
+            SettingKind.PROFILES: _profiles,
+        }
+    )
 )

@@ -19,10 +19,10 @@ from pidispatch.domain.providers.pressure import (
     Abandoned,
     Busy,
     End,
-    Gate,
     Heard,
     NotBefore,
     Pass,
+    ProviderGate,
 )
 
 ONE_WORD = 10.0
@@ -38,7 +38,7 @@ class Own:
     answered.
     """
 
-    gate: Gate = OPEN
+    gate: ProviderGate = OPEN
     doubted: bool = False
     alone: bool = False
     at: float = 0.0
@@ -52,7 +52,7 @@ class Own:
 class Lane:
     """One model of a provider: the gate of all runs, and that of each run that was refused, by its id."""
 
-    shared: Gate = OPEN
+    shared: ProviderGate = OPEN
     runs: Mapping[int, Own] = field(default_factory=dict)
 
 
@@ -70,10 +70,10 @@ class Leave:
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class LaneKey:
     """One provider's key: the gate of the whole account, and a lane for each model that was refused."""
 
-    account: Gate = OPEN
+    account: ProviderGate = OPEN
     lanes: Mapping[str, Lane] = field(default_factory=dict)
 
     def lane(self, model: str) -> Lane:
@@ -103,7 +103,7 @@ _FREE = Lane()
 _FREELY = Leave()
 
 
-def ask(key: Key, model: str, run: int, now: float) -> tuple[Key, Leave | NotBefore]:
+def ask(key: LaneKey, model: str, run: int, now: float) -> tuple[LaneKey, Leave | NotBefore]:
     """May this run's call of the model go now? Every gate on its way must let it through."""
     if key.account.until is None and model not in key.lanes:
         return key, _FREELY
@@ -118,7 +118,7 @@ def ask(key: Key, model: str, run: int, now: float) -> tuple[Key, Leave | NotBef
     return _with(replace(key, account=account), model, Lane(shared, runs), now), Leave(first, second, third)
 
 
-def tell(key: Key, model: str, run: int, leave: Leave, end: End, *, now: float, jitter: float) -> Key:
+def tell(key: LaneKey, model: str, run: int, leave: Leave, end: End, *, now: float, jitter: float) -> LaneKey:
     """What a call met. `jitter` is from 0 to 1."""
     if not isinstance(end, Busy) and leave == _FREELY and model not in key.lanes:
         return key
@@ -143,7 +143,7 @@ def tell(key: Key, model: str, run: int, leave: Leave, end: End, *, now: float, 
     return replace(told, lanes={name: _doubted(each, run, now) for name, each in told.lanes.items()})
 
 
-def _is_wider(key: Key, model: str, run: int, now: float) -> bool:
+def _is_wider(key: LaneKey, model: str, run: int, now: float) -> bool:
     """Another run is refused with another model, and neither is alone with it."""
     own = key.lane(model).runs.get(run)
     return not (own is not None and own.alone) and any(
@@ -195,7 +195,7 @@ def _doubted(lane: Lane, answered: int, now: float) -> Lane:
     return replace(lane, runs=runs)
 
 
-def _with(key: Key, model: str, lane: Lane, now: float) -> Key:
+def _with(key: LaneKey, model: str, lane: Lane, now: float) -> LaneKey:
     """With this lane, and without what says nothing any more."""
     runs = {run: own for run, own in lane.runs.items() if _is_remembered(own, now)}
     lanes = {name: each for name, each in key.lanes.items() if name != model}
@@ -206,7 +206,7 @@ def _with(key: Key, model: str, lane: Lane, now: float) -> Key:
     return replace(key, lanes=lanes)
 
 
-def _is_calm(gate: Gate, now: float) -> bool:
+def _is_calm(gate: ProviderGate, now: float) -> bool:
     """Whether its next pause would be a first one."""
     return gate.until is None and (gate.opened_at is None or now >= gate.opened_at + CALM)
 

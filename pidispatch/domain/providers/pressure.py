@@ -26,7 +26,7 @@ NO_PROBE = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Gate:
+class ProviderGate:
     """Where one key stands. `until` None: open. `refusals` counts pauses in a row; `probe` numbers the probes."""
 
     until: float | None = None
@@ -36,7 +36,7 @@ class Gate:
     probing_since: float | None = None
 
 
-OPEN = Gate()
+OPEN = ProviderGate()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Abandoned:
 End = Busy | Heard | Abandoned
 
 
-def ask(gate: Gate, now: float) -> tuple[Gate, Pass | NotBefore]:
+def ask(gate: ProviderGate, now: float) -> tuple[ProviderGate, Pass | NotBefore]:
     """May a call go now?"""
     if gate.until is None:
         return gate, Pass()
@@ -89,7 +89,7 @@ def ask(gate: Gate, now: float) -> tuple[Gate, Pass | NotBefore]:
     return probing, Pass(probing.probe)
 
 
-def tell(gate: Gate, leave: Pass, end: End, *, now: float, jitter: float) -> Gate:
+def tell(gate: ProviderGate, leave: Pass, end: End, *, now: float, jitter: float) -> ProviderGate:
     """What a call met. `jitter` is from 0 to 1."""
     match end:
         case Busy(pause):
@@ -102,7 +102,7 @@ def tell(gate: Gate, leave: Pass, end: End, *, now: float, jitter: float) -> Gat
             assert_never(never)
 
 
-def _refused(gate: Gate, leave: Pass, pause: float | None, now: float, jitter: float) -> Gate:
+def _refused(gate: ProviderGate, leave: Pass, pause: float | None, now: float, jitter: float) -> ProviderGate:
     if gate.until is not None and not _is_the_probe(gate, leave):
         # It was sent before the key became busy: no news, unless it tells of a longer pause.
         said = now if pause is None else now + _with_jitter(min(pause, LONGEST_WINDOW), jitter)
@@ -116,14 +116,14 @@ def _refused(gate: Gate, leave: Pass, pause: float | None, now: float, jitter: f
     return replace(gate, until=until, refusals=refusals, probing_since=None)
 
 
-def _heard(gate: Gate, leave: Pass, now: float) -> Gate:
+def _heard(gate: ProviderGate, leave: Pass, now: float) -> ProviderGate:
     """An answer to what was sent before the refusal says nothing; any probe's does."""
     if gate.until is None or leave.probe == NO_PROBE:
         return gate
     return replace(gate, until=None, opened_at=now, probing_since=None)
 
 
-def _is_the_probe(gate: Gate, leave: Pass) -> bool:
+def _is_the_probe(gate: ProviderGate, leave: Pass) -> bool:
     return leave.probe != NO_PROBE and leave.probe == gate.probe and gate.probing_since is not None
 
 

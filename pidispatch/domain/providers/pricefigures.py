@@ -5,7 +5,7 @@ from itertools import pairwise
 
 from pidispatch.domain.providers.known import is_model
 from pidispatch.domain.providers.rates import Price, Rates, Rating, rates_of
-from pidispatch.domain.text.fields import Entry
+from pidispatch.domain.text.fields import FileEntry
 
 RATES = ("input", "output", "cacheRead", "cacheWrite", "cacheWrite1h")
 _KNOWN = (*RATES, "request", "tiers")
@@ -27,7 +27,7 @@ class Like:
         return self.name.partition("/")[2]
 
 
-def figures_of(entry: Entry, name: str, version: str) -> Price | Like | None:
+def figures_of(entry: FileEntry, name: str, version: str) -> Price | Like | None:
     """What the entry of the model `name` says; None when it was refused."""
     if entry.node("like") is not None:
         return _like(entry, name, version)
@@ -41,7 +41,7 @@ def figures_of(entry: Entry, name: str, version: str) -> Price | Like | None:
     return Price(Rating.PRICED, ((0, base), *tiers), version)
 
 
-def _like(entry: Entry, name: str, version: str) -> Like | None:
+def _like(entry: FileEntry, name: str, version: str) -> Like | None:
     target = entry.text("like")
     if target is None:
         return None
@@ -56,7 +56,7 @@ def _like(entry: Entry, name: str, version: str) -> Like | None:
     return Like(target, version)
 
 
-def _rates(entry: Entry, name: str, request: int, must: tuple[str, ...]) -> Rates | None:
+def _rates(entry: FileEntry, name: str, request: int, must: tuple[str, ...]) -> Rates | None:
     """The rates of an entry or of one of its tiers, where `must` names what has to be given besides the first two."""
     amounts = {field: entry.micros(field, zero=True) for field in RATES}
     for field in (*RATES[:2], *must):
@@ -80,7 +80,7 @@ def _rates(entry: Entry, name: str, request: int, must: tuple[str, ...]) -> Rate
     )
 
 
-def _tiers(entry: Entry, name: str, request: int) -> list[tuple[int, Rates]]:
+def _tiers(entry: FileEntry, name: str, request: int) -> list[tuple[int, Rates]]:
     if entry.node("tiers") is None:
         return []
     # A rate that is left out of a tier would silently be the lower one of the entry.

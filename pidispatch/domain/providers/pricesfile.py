@@ -7,7 +7,7 @@ from hashlib import sha256
 from pidispatch.domain.providers.known import is_model
 from pidispatch.domain.providers.pricefigures import Like, figures_of
 from pidispatch.domain.providers.rates import Price, Rating, no_price
-from pidispatch.domain.text.fields import Entry, Report, require_version, root_entry
+from pidispatch.domain.text.fields import FileEntry, Report, require_version, root_entry
 from pidispatch.domain.text.jsonfile import Node, read_json, shown
 
 VERSION = 1
@@ -70,7 +70,7 @@ class _Named:
 class _Reading:
     """One pass over the file; each name is remembered where it stands first."""
 
-    def __init__(self, root: Entry, version: str) -> None:
+    def __init__(self, root: FileEntry, version: str) -> None:
         self._root, self._report, self._version = root, root.report, version
         self._models: dict[str, Price | Like] = {}
         self._covered: dict[str, Price] = {}
@@ -86,7 +86,9 @@ class _Reading:
             if not isinstance(node.value, dict):
                 self._report.refuse(node.line, f"{named.where}: must be an object")
                 continue
-            figures = figures_of(Entry(self._report, named.where, node.value, node.line), name, self._version)
+            figures = figures_of(
+                FileEntry(self._report, named.where, node.value, node.line), name, self._version
+            )
             if key is not None and figures is not None:
                 self._models[key] = figures
 
@@ -97,7 +99,7 @@ class _Reading:
         for plan, node in self._members(
             self._root, "plan", "an object from a plan's name to a list of models"
         ):
-            entry = Entry(self._report, "plan", {shown(plan): node}, node.line)
+            entry = FileEntry(self._report, "plan", {shown(plan): node}, node.line)
             if not (plan.strip() and plan.isprintable() and len(plan) <= NAME_MAX):
                 self._report.refuse(node.line, f"plan: {shown(plan)} is no name of a plan")
             self._cover(entry, shown(plan), Rating.PLAN, plan)
@@ -126,7 +128,7 @@ class _Reading:
             told = f"{shown(like.name)}, which has no figures of its own here; give a model that has"
             self._report.refuse(named.line, f"{named.where}: like names {told}")
 
-    def _cover(self, entry: Entry, name: str, rating: Rating, plan: str | None) -> None:
+    def _cover(self, entry: FileEntry, name: str, rating: Rating, plan: str | None) -> None:
         node = entry.node(name)
         if node is None:
             return
@@ -163,7 +165,7 @@ class _Reading:
         told = f"{first.where} on line {first.line} speaks of it as well; say it once"
         self._report.refuse(named.line, f"{named.where}: {shown(named.text)}: {told}")
 
-    def _members(self, entry: Entry, name: str, wanted: str) -> Iterator[tuple[str, Node]]:
+    def _members(self, entry: FileEntry, name: str, wanted: str) -> Iterator[tuple[str, Node]]:
         node = entry.node(name)
         if node is None:
             return

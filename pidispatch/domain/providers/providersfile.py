@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from pidispatch.domain.providers.known import KNOWN, URL_WANTED, is_base_url
 from pidispatch.domain.providers.wireapis import WIRE_APIS
-from pidispatch.domain.text.fields import Entry, Report, require_version, root_entry
+from pidispatch.domain.text.fields import FileEntry, Report, require_version, root_entry
 from pidispatch.domain.text.jsonfile import read_json, shown
 
 VERSION = 1
@@ -78,7 +78,7 @@ def parse_providers(content: bytes, file: str) -> ProviderEntries:
     return ProviderEntries(entries, tuple(report.notes))
 
 
-def _objects(entry: Entry, name: str) -> list[tuple[str, Entry]]:
+def _objects(entry: FileEntry, name: str) -> list[tuple[str, FileEntry]]:
     """Each object of the object `name`, called by its key; what is none is refused."""
     node = entry.node(name)
     if node is None or not isinstance(node.value, dict):
@@ -88,13 +88,13 @@ def _objects(entry: Entry, name: str) -> list[tuple[str, Entry]]:
     for key, item in node.value.items():
         where = f"{name}.{shown(key)}" if not entry.where else f"{entry.where}: {name}.{shown(key)}"
         if isinstance(item.value, dict):
-            found.append((key, Entry(entry.report, where, item.value, item.line)))
+            found.append((key, FileEntry(entry.report, where, item.value, item.line)))
         else:
             entry.report.refuse(item.line, f"{where}: must be an object")
     return found
 
 
-def _provider(name: str, entry: Entry) -> ProviderEntry:
+def _provider(name: str, entry: FileEntry) -> ProviderEntry:
     if not _NAME.fullmatch(name):
         entry.refuse_entry("its name must be 1 to 64 of a-z, 0-9, dot, dash and underscore")
     api = entry.text("api")
@@ -120,7 +120,7 @@ def _provider(name: str, entry: Entry) -> ProviderEntry:
     return made
 
 
-def _key(entry: Entry) -> KeyFrom | None:
+def _key(entry: FileEntry) -> KeyFrom | None:
     node = entry.node("key")
     if node is None:
         return None
@@ -134,13 +134,13 @@ def _key(entry: Entry) -> KeyFrom | None:
     return None
 
 
-def _models(entry: Entry) -> dict[str, ModelFigures]:
+def _models(entry: FileEntry) -> dict[str, ModelFigures]:
     if entry.node("models") is None:
         return {}
     return {name: _figures(name, each) for name, each in _objects(entry, "models")}
 
 
-def _figures(name: str, entry: Entry) -> ModelFigures:
+def _figures(name: str, entry: FileEntry) -> ModelFigures:
     if not _MODEL.fullmatch(name):
         entry.refuse_entry("its name must be 1 to 200 visible ASCII characters")
     window = entry.whole("contextWindow", maximum=MOST_TOKENS)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pidispatch.domain import words
-from pidispatch.domain.runs.outbox import Child, Refusal
+from pidispatch.domain.runs.outbox import Child, RequestRefusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class TreeUse:
 class Harvest:
     """What became of each request of a run that completed, and the bounds of its tree."""
 
-    answers: tuple[Child | Refusal, ...] = ()
+    answers: tuple[Child | RequestRefusal, ...] = ()
     caps: TreeCaps = TreeCaps()
 
     @property
@@ -41,13 +41,13 @@ class Harvest:
 
 
 def within_tree(
-    answers: Sequence[Child | Refusal], used: TreeUse, caps: TreeCaps
-) -> tuple[Child | Refusal, ...]:
+    answers: Sequence[Child | RequestRefusal], used: TreeUse, caps: TreeCaps
+) -> tuple[Child | RequestRefusal, ...]:
     """The answers, with a refusal in place of each child that has no room. The same request twice is one run."""
     runs, micros, known = used.runs, used.micros, set[str]()
-    settled: list[Child | Refusal] = []
+    settled: list[Child | RequestRefusal] = []
     for answer in answers:
-        if isinstance(answer, Refusal) or answer.public_id in known:
+        if isinstance(answer, RequestRefusal) or answer.public_id in known:
             settled.append(answer)
             continue
         refusal = _no_room(answer, TreeUse(runs, micros), caps)
@@ -59,11 +59,13 @@ def within_tree(
     return tuple(settled)
 
 
-def _no_room(child: Child, used: TreeUse, caps: TreeCaps) -> Refusal | None:
+def _no_room(child: Child, used: TreeUse, caps: TreeCaps) -> RequestRefusal | None:
     if caps.runs is not None and used.runs + 1 > caps.runs:
-        return Refusal(child.number, words.CHAIN_TREE_CAP)
+        return RequestRefusal(child.number, words.CHAIN_TREE_CAP)
     if caps.micros is None:
         return None
     if caps.each is None:  # a run without a cap of its own may spend anything
-        return Refusal(child.number, words.CHAIN_SPEND_CAP, words.NO_RUN_CAP)
-    return Refusal(child.number, words.CHAIN_SPEND_CAP) if used.micros + caps.each > caps.micros else None
+        return RequestRefusal(child.number, words.CHAIN_SPEND_CAP, words.NO_RUN_CAP)
+    return (
+        RequestRefusal(child.number, words.CHAIN_SPEND_CAP) if used.micros + caps.each > caps.micros else None
+    )

@@ -8,7 +8,7 @@ SESSION_REASONS: frozenset[str] = frozenset(words_of(Use.SESSION))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tokens:
+class ToldTokens:
     """Counts of one run. `total` is billed tokens, cache included; `cost` dollars; the cap micro-dollars."""
 
     total: int
@@ -54,7 +54,7 @@ class UsageRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class ToldUsage:
     """The meter's rows: up to eight named models and one `other/other` that folds the rest."""
 
     v: int

@@ -15,8 +15,8 @@ from pidispatch.domain.runs.exitblocks import (
     Context,
     Resources,
     Session,
-    Tokens,
-    Usage,
+    ToldTokens,
+    ToldUsage,
     UsageRow,
 )
 
@@ -65,15 +65,15 @@ def _whole(read: Callable[[dict[str, Any]], Block]) -> Callable[[object], Block 
 
 
 @_whole
-def read_tokens(block: dict[str, Any]) -> Tokens:
+def read_tokens(block: dict[str, Any]) -> ToldTokens:
     """Null is absent, as an absent figure is None here anyway; only `total` has to be there."""
     _count(block.get("total"))
     rules = {"cost": _cost, "metered": _flag}
-    return Tokens(**_figures(Tokens, block, rules))
+    return ToldTokens(**_figures(ToldTokens, block, rules))
 
 
 @_whole
-def read_usage(block: dict[str, Any]) -> Usage:
+def read_usage(block: dict[str, Any]) -> ToldUsage:
     version, pi_ai, truncated, rows = (block.get(key) for key in ("v", "piAi", "truncated", "models"))
     _require(pi_ai is None or (isinstance(pi_ai, str) and _VERSION.fullmatch(pi_ai)))
     _require(isinstance(rows, list) and 1 <= len(rows) <= NAMED_ROWS + 1)
@@ -81,7 +81,7 @@ def read_usage(block: dict[str, Any]) -> Usage:
     models = tuple(_usage_row(row) for row in rows or ())
     folded = sum((row.provider, row.model) == FOLD_ROW for row in models)
     _require(folded <= 1 and len(models) - folded <= NAMED_ROWS)
-    return Usage(_count(version), pi_ai, None if truncated is None else _count(truncated), models)
+    return ToldUsage(_count(version), pi_ai, None if truncated is None else _count(truncated), models)
 
 
 @_whole

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pidispatch.domain import words
-from pidispatch.domain.runs.exitblocks import Context, Resources, Session, Tokens, Usage
+from pidispatch.domain.runs.exitblocks import Context, Resources, Session, ToldTokens, ToldUsage
 from pidispatch.domain.runs.exitfields import (
     count,
     read_context,
@@ -61,8 +61,8 @@ class ExitLine:
     message: str | None = None
     turns: int | None = None
     truncated: bool = False
-    tokens: Tokens | None = None
-    usage: Usage | None = None
+    tokens: ToldTokens | None = None
+    usage: ToldUsage | None = None
     context: Context | None = None
     session: Session | None = None
     signal: str | None = None

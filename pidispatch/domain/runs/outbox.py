@@ -28,7 +28,7 @@ class Letter:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class RequestRefusal:
     """A request that becomes nothing; `why` is a second word."""
 
     number: str
@@ -62,24 +62,24 @@ def request_names(names: Iterable[str]) -> list[tuple[str, str]]:
     return sorted(found, key=lambda each: (int(each[0]), each[1]))
 
 
-def read_request(letter: Letter, *, depth: int, depth_max: int) -> Wish | Refusal:
+def read_request(letter: Letter, *, depth: int, depth_max: int) -> Wish | RequestRefusal:
     """Check one request in the fixed order. `depth` is the one its run would have; the request has no say in it."""
     if letter.refused is not None:
-        return Refusal(letter.number, letter.refused)
+        return RequestRefusal(letter.number, letter.refused)
     if len(letter.content) > REQUEST_BYTES:
-        return Refusal(letter.number, words.CHAIN_OVERSIZE)
+        return RequestRefusal(letter.number, words.CHAIN_OVERSIZE)
     asked = _json_object(letter.content)
     if asked is None:
-        return Refusal(letter.number, words.CHAIN_PARSE_ERROR)
+        return RequestRefusal(letter.number, words.CHAIN_PARSE_ERROR)
     if "command" in asked:
-        return Refusal(letter.number, words.CHAIN_COMMAND_REFUSED)
+        return RequestRefusal(letter.number, words.CHAIN_COMMAND_REFUSED)
     flow, task = asked.get("flow"), asked.get("task")
     if not isinstance(flow, str) or not _FLOW.fullmatch(flow):
-        return Refusal(letter.number, words.CHAIN_BAD_FLOW_NAME)
+        return RequestRefusal(letter.number, words.CHAIN_BAD_FLOW_NAME)
     if not isinstance(task, str):
-        return Refusal(letter.number, words.CHAIN_BAD_TASK)
+        return RequestRefusal(letter.number, words.CHAIN_BAD_TASK)
     if depth > depth_max:
-        return Refusal(letter.number, words.CHAIN_DEPTH_CAP)
+        return RequestRefusal(letter.number, words.CHAIN_DEPTH_CAP)
     return Wish(letter.number, flow, _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", task).encode())
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from pidispatch.domain.money import WANTED, WANTED_OR_ZERO, micros_of, micros_or_zero_of
 from pidispatch.domain.text.jsonfile import SAFE_MAX, Node, Number, shown
-from pidispatch.domain.text.lookalikes import Family
+from pidispatch.domain.text.lookalikes import KeyFamily
 from pidispatch.errors import ConfigurationRefused
 
 PROBLEMS_MAX = 50  # a file of a thousand faults is told with its first ones
@@ -34,7 +34,7 @@ class Report:
             raise ConfigurationRefused(self.problems)
 
 
-class Entry:
+class FileEntry:
     """One object of a file, called `where` in messages. Each field that is asked for counts as known."""
 
     def __init__(self, report: Report, where: str, fields: dict[str, Node], line: int) -> None:
@@ -102,7 +102,7 @@ class Entry:
                 self.fields[name].line, f"{self._place(shown(name))} is unknown here and ignored"
             )
 
-    def refuse_meant(self, family: Family) -> None:
+    def refuse_meant(self, family: KeyFamily) -> None:
         """Refuse what is not known and was meant to be a key of the family, which bounds something."""
         for name in list(self.unknown()):
             meant = family.meant_by(name)
@@ -118,7 +118,7 @@ class Entry:
                 self.fields[name].line, f"{self._place(shown(name))} is unknown here; known are {wanted}"
             )
 
-    def entries(self, name: str, key: str) -> Iterator[tuple[int, "Entry"]]:
+    def entries(self, name: str, key: str) -> Iterator[tuple[int, "FileEntry"]]:
         """Each object of the list `name` with its index, called by it and by its field `key`; others are refused."""
         node = self.node(name)
         if node is None or not isinstance(node.value, list):
@@ -128,7 +128,9 @@ class Entry:
             if isinstance(item.value, dict):
                 yield (
                     index,
-                    Entry(self.report, _called(name, index, item.value.get(key), key), item.value, item.line),
+                    FileEntry(
+                        self.report, _called(name, index, item.value.get(key), key), item.value, item.line
+                    ),
                 )
             else:
                 self.report.refuse(item.line, f"{name}[{index}]: must be an object")
@@ -137,14 +139,14 @@ class Entry:
         return f"{self.where}: {name}" if self.where else name
 
 
-def root_entry(node: Node, report: Report, what: str) -> Entry:
+def root_entry(node: Node, report: Report, what: str) -> FileEntry:
     """The object that a file must be. Raises ConfigurationRefused."""
     if not isinstance(node.value, dict):
         raise ConfigurationRefused([f"{report.file}:{node.line}: must be {what}"])
-    return Entry(report, "", node.value, node.line)
+    return FileEntry(report, "", node.value, node.line)
 
 
-def require_version(root: Entry, known: int) -> int:
+def require_version(root: FileEntry, known: int) -> int:
     """The file's version. Raises ConfigurationRefused, for what is newer alone: nothing else in it can be judged."""
     node = root.node("version")
     value = node.value.whole() if node is not None and isinstance(node.value, Number) else None

@@ -47,7 +47,7 @@ _WORDS_OF_THEIR_OWN = frozenset({"mode", "modes", "modal", "modals"})
 
 
 @dataclass(frozen=True, eq=False)
-class Family:
+class KeyFamily:
     """The spellings of some keys, without case and separators, each with the key that is meant.
 
     `part` is where the keys of an entry of triggers belong: there their exact names are legal. `gaps` also finds a key whose foreign letters
@@ -68,7 +68,7 @@ class Family:
 
 
 @lru_cache(maxsize=4096)  # a file has thousands of entries and few different keys
-def _meant(family: Family, key: str) -> str | None:
+def _meant(family: KeyFamily, key: str) -> str | None:
     plain = re.sub("[^A-Za-z0-9]", "", key).lower()
     if plain in family.meant:
         return family.meant[plain]
@@ -106,7 +106,7 @@ def _is_one_slip(one: str, other: str) -> bool:
     return left[1:] == right if len(left) > len(right) else left == right[1:]
 
 
-def family_of(part: str, *, gaps: bool = True, **spellings: str) -> Family:
+def family_of(part: str, *, gaps: bool = True, **spellings: str) -> KeyFamily:
     """Each key with further spellings of it, separated by spaces."""
     meant = {spelling: name for name, text in spellings.items() for spelling in (name.lower(), *text.split())}
-    return Family(part, meant, gaps=gaps)
+    return KeyFamily(part, meant, gaps=gaps)

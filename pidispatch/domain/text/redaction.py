@@ -20,7 +20,7 @@ Span = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class _Stream:
+class _RedactedStream:
     """A text read in another way; character i of it stands at `starts[i]` to `ends[i]` of the original."""
 
     text: str
@@ -106,7 +106,7 @@ class Redactor:
         size, blocks = self._block, self._blocks
         return (at for at in range(0, len(text), size) if text[at : at + size] in blocks)
 
-    def _found(self, stream: _Stream) -> Iterator[Span]:
+    def _found(self, stream: _RedactedStream) -> Iterator[Span]:
         text = stream.text
         for hit in self._hits(text):
             for size in self._sizes:
@@ -123,9 +123,9 @@ def _pieces(form: str, size: int) -> Iterator[str]:
         yield from (form[at[first] : at[first + size - 1] + 1] for first in range(len(at) - size + 1))
 
 
-def _streams(text: str) -> Iterator[_Stream]:
+def _streams(text: str) -> Iterator[_RedactedStream]:
     """The text without its white space, then what its escapes stand for."""
-    stream = _Stream(text, range(len(text)), range(1, len(text) + 1))
+    stream = _RedactedStream(text, range(len(text)), range(1, len(text) + 1))
     for _ in range(ROUNDS + 1):
         yield _core_of(stream)
         plainer = _unescaped(stream)
@@ -134,16 +134,16 @@ def _streams(text: str) -> Iterator[_Stream]:
         stream = plainer
 
 
-def _core_of(stream: _Stream) -> _Stream:
+def _core_of(stream: _RedactedStream) -> _RedactedStream:
     pieces, starts, ends = [], array("Q"), array("Q")
     for match in CORE.finditer(stream.text):
         pieces.append(match[0])
         starts.extend(stream.starts[match.start() : match.end()])
         ends.extend(stream.ends[match.start() : match.end()])
-    return _Stream(lowered("".join(pieces)), starts, ends)
+    return _RedactedStream(lowered("".join(pieces)), starts, ends)
 
 
-def _unescaped(stream: _Stream) -> _Stream | None:
+def _unescaped(stream: _RedactedStream) -> _RedactedStream | None:
     """None when it has no escape."""
     pieces, starts, ends, at = [], array("Q"), array("Q"), 0
     for match in ESCAPE.finditer(stream.text):
@@ -161,7 +161,7 @@ def _unescaped(stream: _Stream) -> _Stream | None:
     pieces.append(stream.text[at:])
     starts.extend(stream.starts[at:])
     ends.extend(stream.ends[at:])
-    return _Stream("".join(pieces), starts, ends)
+    return _RedactedStream("".join(pieces), starts, ends)
 
 
 def _united(spans: Iterable[Span]) -> list[Span]:

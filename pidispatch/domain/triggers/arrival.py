@@ -100,7 +100,7 @@ class Arrived:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ArrivalStep:
     """What to do. `at` is the run that the answer names: joined, skipped for, waited for or superseded.
 
     `joins` is the run that waits already when another is superseded.
@@ -111,32 +111,32 @@ class Step:
     joins: There | None = None
 
 
-def decide(policy: WhileRunning, live: tuple[There, ...], told: There | None) -> Step:
+def decide(policy: WhileRunning, live: tuple[There, ...], told: There | None) -> ArrivalStep:
     """`live` are the subject's runs that have not ended, oldest first. `told` is a young run that other sources asked
     for and this one did not: then it tells of the same thing once more, whatever the policy.
     """
     waiting = next((run for run in live if run.waits), None)
     going = next((run for run in reversed(live) if not run.waits), None)
     if told is not None:
-        return Step(Became.COALESCED, told)
+        return ArrivalStep(Became.COALESCED, told)
     match policy:
         case WhileRunning.PARALLEL:
-            return Step(Became.STARTED)
+            return ArrivalStep(Became.STARTED)
         case WhileRunning.SKIP:
             there = going or waiting
-            return Step(Became.STARTED) if there is None else Step(Became.SKIPPED, there)
+            return ArrivalStep(Became.STARTED) if there is None else ArrivalStep(Became.SKIPPED, there)
         case WhileRunning.QUEUE:
             return _queue(going, waiting)
         case WhileRunning.SUPERSEDE:
             if going is not None and not going.stops:
-                return Step(Became.SUPERSEDING, going, joins=waiting)
+                return ArrivalStep(Became.SUPERSEDING, going, joins=waiting)
             return _queue(going, waiting)
         case _:
             assert_never(policy)
 
 
-def _queue(going: There | None, waiting: There | None) -> Step:
+def _queue(going: There | None, waiting: There | None) -> ArrivalStep:
     """At most one waits: it takes the content of the newest."""
     if waiting is not None:
-        return Step(Became.COALESCED, waiting)
-    return Step(Became.STARTED) if going is None else Step(Became.QUEUED, going)
+        return ArrivalStep(Became.COALESCED, waiting)
+    return ArrivalStep(Became.STARTED) if going is None else ArrivalStep(Became.QUEUED, going)

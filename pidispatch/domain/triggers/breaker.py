@@ -27,7 +27,7 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class BreakerStep:
     """Where runs ended: the same outcome for the same reason is the same step."""
 
     outcome: Outcome
@@ -62,7 +62,7 @@ class Breaker:
     `probe_at` is when the next may try, `backoff` the wait that led there.
     """
 
-    step: Step | None = None
+    step: BreakerStep | None = None
     failures: int = 0
     opened_at: datetime | None = None
     backoff: timedelta = timedelta(0)
@@ -110,22 +110,22 @@ def due(state: Breaker, run: str, now: datetime) -> tuple[Breaker, Decision]:
     return replace(state, probe=run), Decision.PROBE
 
 
-def failed_at(ended: Ended, *, is_probe: bool = False) -> Step | None:
+def failed_at(ended: Ended, *, is_probe: bool = False) -> BreakerStep | None:
     """None for an end that says nothing of the trigger. Of replicas, which fail together, the first one counts."""
     if ended.replica not in {None, 1} and not is_probe:
         return None
     match ended.outcome:
         case Outcome.FAILED:
-            return Step(ended.outcome, ended.reason or words.UNKNOWN)
+            return BreakerStep(ended.outcome, ended.reason or words.UNKNOWN)
         case Outcome.POLICY if ended.reason in words.WILL_NOT_HEAL:
-            return Step(ended.outcome, ended.reason)
+            return BreakerStep(ended.outcome, ended.reason)
         case Outcome.POLICY | Outcome.COMPLETED:
             return None
         case _:
             assert_never(ended.outcome)
 
 
-def _failed(state: Breaker, step: Step, now: datetime, rules: Rules) -> tuple[Breaker, Decision]:
+def _failed(state: Breaker, step: BreakerStep, now: datetime, rules: Rules) -> tuple[Breaker, Decision]:
     failures = state.failures + 1 if state.step == step else 1
     if not rules.failures or failures < rules.failures:
         return Breaker(step, failures), Decision.COUNTED
@@ -133,7 +133,9 @@ def _failed(state: Breaker, step: Step, now: datetime, rules: Rules) -> tuple[Br
     return Breaker(step, failures, now, first, now + first), Decision.OPENED
 
 
-def _failed_while_open(state: Breaker, ended: Ended, step: Step, now: datetime, rules: Rules) -> Breaker:
+def _failed_while_open(
+    state: Breaker, ended: Ended, step: BreakerStep, now: datetime, rules: Rules
+) -> Breaker:
     """Only its probe makes the wait longer: what started before it opened tells nothing new."""
     if ended.run != state.probe:
         return replace(state, failures=state.failures + 1) if state.step == step else state

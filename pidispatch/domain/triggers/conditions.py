@@ -13,7 +13,7 @@ from pidispatch.domain.triggers.trigger import (
     PullRequestEvent,
     Trigger,
 )
-from pidispatch.domain.triggers.verdicts import Gate, Stopped
+from pidispatch.domain.triggers.verdicts import MatchGate, Stopped
 from pidispatch.domain.triggers.vocabulary import CLOSE_WORDS, LABELLED, SAID
 
 Found = tuple[str, str | None]
@@ -24,30 +24,34 @@ def content_of(event: Event, trigger: Trigger) -> Stopped | Found:
     match trigger.on:
         case LabelEvent(labels):
             if not LABELLED.allows(event):
-                return Stopped(trigger, Gate.ACTION, words.ACTION_NOT_ACTIONABLE)
+                return Stopped(trigger, MatchGate.ACTION, words.ACTION_NOT_ACTIONABLE)
             found = label_found(event, labels)
-            return found if isinstance(found, tuple) else Stopped(trigger, Gate.CONTENT, found)
+            return found if isinstance(found, tuple) else Stopped(trigger, MatchGate.CONTENT, found)
         case CommentEvent(phrase):
             if not SAID.allows(event):
-                return Stopped(trigger, Gate.ACTION, words.ACTION_NOT_ACTIONABLE)
+                return Stopped(trigger, MatchGate.ACTION, words.ACTION_NOT_ACTIONABLE)
             said = has_phrase(text_of(event.comment), phrase)
-            return ("comment", phrase) if said else Stopped(trigger, Gate.CONTENT, words.NO_TRIGGER_PHRASE)
+            return (
+                ("comment", phrase) if said else Stopped(trigger, MatchGate.CONTENT, words.NO_TRIGGER_PHRASE)
+            )
         case IssueEvent(actions, number):
             return _numbered(event, trigger, actions, number) or ("issue", event.action)
         case PullRequestEvent() as on:
             return _pull_request(event, trigger, on)
         case Cron():
-            return Stopped(trigger, Gate.EVENT, words.OTHER_EVENT)
+            return Stopped(trigger, MatchGate.EVENT, words.OTHER_EVENT)
 
 
 def _numbered(event: Event, trigger: Trigger, actions: tuple[str, ...], number: int | None) -> Stopped | None:
     if event.action not in actions:
         closes = isinstance(trigger.on, IssueEvent) or set(actions) <= CLOSE_WORDS
         return Stopped(
-            trigger, Gate.ACTION, words.NO_MATCHING_CLOSE_TRIGGER if closes else words.NO_MATCHING_PR_TRIGGER
+            trigger,
+            MatchGate.ACTION,
+            words.NO_MATCHING_CLOSE_TRIGGER if closes else words.NO_MATCHING_PR_TRIGGER,
         )
     if number is not None and number != event.number:
-        return Stopped(trigger, Gate.NUMBER, words.CLOSE_NUMBER_NOT_MATCHED)
+        return Stopped(trigger, MatchGate.NUMBER, words.CLOSE_NUMBER_NOT_MATCHED)
     return None
 
 
@@ -56,13 +60,13 @@ def _pull_request(event: Event, trigger: Trigger, on: PullRequestEvent) -> Stopp
     if stopped is not None:
         return stopped
     if _says_nothing(event):
-        return Stopped(trigger, Gate.CONTENT, words.NO_REVIEW_BODY)
+        return Stopped(trigger, MatchGate.CONTENT, words.NO_REVIEW_BODY)
     found = label_found(event, on.labels)
     if not isinstance(found, tuple):
         reason = words.NO_MATCHING_PR_TRIGGER if found == words.NO_ALLOWLISTED_LABEL else found
-        return Stopped(trigger, Gate.CONTENT, reason)
+        return Stopped(trigger, MatchGate.CONTENT, reason)
     if on.review_states and event.action == "review_submitted" and event.review_state not in on.review_states:
-        return Stopped(trigger, Gate.CONTENT, words.REVIEW_STATE_NOT_MATCHED)
+        return Stopped(trigger, MatchGate.CONTENT, words.REVIEW_STATE_NOT_MATCHED)
     by_label = event.forge is Kind.GITLAB and (on.labels.any_of or on.labels.all_of)
     return found if by_label else ("pull_request", event.action)
 

@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import TypeVar
 
 from pidispatch.domain.limits.scopes import FORGES, is_repository
-from pidispatch.domain.text.fields import Entry, Report, root_entry
+from pidispatch.domain.text.fields import FileEntry, Report, root_entry
 from pidispatch.domain.text.jsonfile import Number, read_json
 from pidispatch.domain.triggers.event import MOST_LABELS, MOST_TEXT, MOST_WORD, Event, Item, Route
 from pidispatch.domain.triggers.grammar.vocabulary import REVIEW_STATES
@@ -55,7 +55,7 @@ def parse_event(content: bytes, file: str) -> Event:
     return event
 
 
-def _one_of(entry: Entry, name: str, words: Sequence[_Word]) -> _Word | None:
+def _one_of(entry: FileEntry, name: str, words: Sequence[_Word]) -> _Word | None:
     """A word that must be there."""
     node = entry.node(name)
     found = next((word for word in words if node is not None and node.value == word.value), None)
@@ -64,11 +64,11 @@ def _one_of(entry: Entry, name: str, words: Sequence[_Word]) -> _Word | None:
     return found
 
 
-def _fault(entry: Entry, name: str) -> str:
+def _fault(entry: FileEntry, name: str) -> str:
     return "must be" if name in entry.fields else "is missing: it must be"
 
 
-def _word(entry: Entry, name: str, default: str | None = None) -> str | None:
+def _word(entry: FileEntry, name: str, default: str | None = None) -> str | None:
     """A name. Without a default it must be there."""
     node = entry.node(name)
     if node is None and default is not None:
@@ -80,7 +80,7 @@ def _word(entry: Entry, name: str, default: str | None = None) -> str | None:
     return None
 
 
-def _item(entry: Entry, route: Route | None) -> Item:
+def _item(entry: FileEntry, route: Route | None) -> Item:
     usual = Item.PULL_REQUEST if route is Route.PULL_REQUEST else Item.ISSUE
     if entry.node("item") is None:
         return usual
@@ -90,7 +90,7 @@ def _item(entry: Entry, route: Route | None) -> Item:
     return item or usual
 
 
-def _repo(entry: Entry) -> str | None:
+def _repo(entry: FileEntry) -> str | None:
     node = entry.node("repo")
     if node is None:
         return None
@@ -101,7 +101,7 @@ def _repo(entry: Entry) -> str | None:
     return None
 
 
-def _project(entry: Entry, forge: Kind | None) -> str | None:
+def _project(entry: FileEntry, forge: Kind | None) -> str | None:
     if entry.node("project") is None:
         return None
     if forge not in {None, Kind.AZURE}:
@@ -109,7 +109,7 @@ def _project(entry: Entry, forge: Kind | None) -> str | None:
     return _word(entry, "project")
 
 
-def _labels(entry: Entry, name: str) -> tuple[str, ...] | None:
+def _labels(entry: FileEntry, name: str) -> tuple[str, ...] | None:
     node = entry.node(name)
     if node is None:
         return None
@@ -124,13 +124,13 @@ def _labels(entry: Entry, name: str) -> tuple[str, ...] | None:
     return tuple(found)
 
 
-def _only_with(entry: Entry, route: Route | None, wanted: Route, name: str) -> bytes | None:
+def _only_with(entry: FileEntry, route: Route | None, wanted: Route, name: str) -> bytes | None:
     if entry.node(name) is not None and route not in {None, wanted}:
         entry.refuse(name, f"goes with route {wanted} alone; leave it out, or mend route")
     return _text(entry, name)
 
 
-def _text(entry: Entry, name: str) -> bytes | None:
+def _text(entry: FileEntry, name: str) -> bytes | None:
     node = entry.node(name)
     if node is None:
         return None
@@ -141,7 +141,7 @@ def _text(entry: Entry, name: str) -> bytes | None:
     return text
 
 
-def _review_state(entry: Entry) -> str | None:
+def _review_state(entry: FileEntry) -> str | None:
     node = entry.node("reviewState")
     if node is None or (isinstance(node.value, str) and node.value in REVIEW_STATES):
         return None if node is None else str(node.value)
@@ -149,14 +149,14 @@ def _review_state(entry: Entry) -> str | None:
     return None
 
 
-def _sender(entry: Entry) -> str | None:
+def _sender(entry: FileEntry) -> str | None:
     """Forges number their accounts; Azure names them by a GUID."""
     node = entry.node("sender")
     number = node.value.whole() if node is not None and isinstance(node.value, Number) else None
     return str(number) if number is not None and number > 0 else _word(entry, "sender", "") or None
 
 
-def _flag(entry: Entry, name: str) -> bool | None:
+def _flag(entry: FileEntry, name: str) -> bool | None:
     node = entry.node(name)
     if node is None or isinstance(node.value, bool):
         return None if node is None else bool(node.value)

@@ -28,7 +28,7 @@ class Zones:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ScheduleEntry:
     """One schedule. `served`: this host has its folder. `zone_of`: the host whose zone it follows; None: it names one."""
 
     trigger: Trigger
@@ -46,7 +46,7 @@ class Entry:
 class Standing:
     """The schedules by id. `revision` is the same wherever and whenever the same entries stand in the file."""
 
-    entries: Mapping[str, Entry] = field(default_factory=dict)
+    entries: Mapping[str, ScheduleEntry] = field(default_factory=dict)
     revision: str = ""
 
 
@@ -54,7 +54,7 @@ def standing_of(
     triggers: Triggers, zones: Zones, *, serves: Callable[[Trigger], bool] = lambda _: True
 ) -> Standing:
     """`zones` is for entries that name none."""
-    entries: dict[str, Entry] = {}
+    entries: dict[str, ScheduleEntry] = {}
     told = hashlib.sha256()
     for trigger in triggers.entries:
         if isinstance(trigger.on, Cron):
@@ -67,6 +67,6 @@ def standing_of(
     return Standing(entries, told.hexdigest()[:32])
 
 
-def _entry(trigger: Trigger, on: Cron, zone: Zone, serves: Callable[[Trigger], bool]) -> Entry:
+def _entry(trigger: Trigger, on: Cron, zone: Zone, serves: Callable[[Trigger], bool]) -> ScheduleEntry:
     timetable = Timetable(on.pattern, on.tz or zone.name)
-    return Entry(trigger, timetable, on.missed, serves(trigger), None if on.tz else zone.host)
+    return ScheduleEntry(trigger, timetable, on.missed, serves(trigger), None if on.tz else zone.host)

@@ -16,7 +16,7 @@ from pidispatch.domain.triggers.trigger import (
     Trigger,
     Triggers,
 )
-from pidispatch.domain.triggers.verdicts import Dropped, Gate, Match, Stopped, Verdict
+from pidispatch.domain.triggers.verdicts import Dropped, Match, MatchGate, Stopped, Verdict
 from pidispatch.domain.triggers.vocabulary import CLOSE_WORDS, needs_authority
 
 
@@ -32,7 +32,7 @@ def match(event: Event, triggers: Triggers) -> Match | Dropped:
             return verdict
         if nearest is None or verdict.gate > nearest.gate:
             nearest = verdict
-    if nearest is None or nearest.gate <= Gate.EVENT:
+    if nearest is None or nearest.gate <= MatchGate.EVENT:
         return Dropped(words.UNHANDLED_EVENT, nearest)
     return Dropped(nearest.reason, nearest)
 
@@ -72,23 +72,23 @@ def _in_turn(event: Event, entries: Sequence[Trigger]) -> Iterable[Trigger]:
 
 def _judge(event: Event, trigger: Trigger, flows: _Flows) -> Verdict:
     if trigger.work.kind is not event.forge:
-        return Stopped(trigger, Gate.FORGE, words.OTHER_FORGE)
+        return Stopped(trigger, MatchGate.FORGE, words.OTHER_FORGE)
     if trigger.disarmed is not None:
-        return Stopped(trigger, Gate.ARMED, words.DISARMED)
+        return Stopped(trigger, MatchGate.ARMED, words.DISARMED)
     if not _hears(trigger, event):
-        return Stopped(trigger, Gate.EVENT, words.OTHER_EVENT)
+        return Stopped(trigger, MatchGate.EVENT, words.OTHER_EVENT)
     repo = _repository(event, trigger)
     if repo is None:
-        return Stopped(trigger, Gate.REPOSITORY, words.NO_REPOSITORY)
+        return Stopped(trigger, MatchGate.REPOSITORY, words.NO_REPOSITORY)
     if trigger.repos and repo.lower() not in {each.lower() for each in trigger.repos}:
-        return Stopped(trigger, Gate.REPOSITORY, words.OTHER_REPOSITORY)
+        return Stopped(trigger, MatchGate.REPOSITORY, words.OTHER_REPOSITORY)
     stopped = content_of(event, trigger)
     if isinstance(stopped, Stopped):
         return stopped
     if needs_authority(event) and event.allowed is not True:
         return Stopped(
             trigger,
-            Gate.AUTHORITY,
+            MatchGate.AUTHORITY,
             words.AUTHORITY_NOT_ASKED if event.allowed is None else refused_person(event),
         )
     return _found(event, trigger, flows, repo, stopped)

@@ -8,7 +8,7 @@ from pidispatch.domain.triggers.subject import RunSubject, forge_subject
 from pidispatch.domain.triggers.trigger import IssueEvent, PullRequestEvent, Trigger
 
 
-class Gate(IntEnum):
+class MatchGate(IntEnum):
     """The gates in their order. One that asks people's rights comes last: it costs a call to the forge."""
 
     FORGE = 0
@@ -26,7 +26,7 @@ class Stopped:
     """An entry that does not match: the gate that stopped it, and why as a word of the drop reasons."""
 
     trigger: Trigger
-    gate: Gate
+    gate: MatchGate
     reason: str
 
 

@@ -22,7 +22,7 @@ JITTER = 0.1
 MOST_DOUBLINGS = 40  # far beyond the longest pause, and no number grows without bound
 
 
-class Answer(StrEnum):
+class WaitAnswer(StrEnum):
     """What a check program says by its exit code."""
 
     GO = "go"
@@ -31,21 +31,21 @@ class Answer(StrEnum):
     FAULT = "fault"
 
 
-def answer_of(exit_code: int | None) -> Answer:
+def answer_of(exit_code: int | None) -> WaitAnswer:
     """0, 3 and 2 say something; anything else, and a program that was killed (None), is no answer."""
     match exit_code:
         case 0:
-            return Answer.GO
+            return WaitAnswer.GO
         case 3:
-            return Answer.NOT_YET
+            return WaitAnswer.NOT_YET
         case 2:
-            return Answer.NEVER
+            return WaitAnswer.NEVER
         case _:
-            return Answer.FAULT
+            return WaitAnswer.FAULT
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class WaitBounds:
     """How long and how often is asked. `wait_max` is counted from the first answer that was not go."""
 
     interval: timedelta = timedelta(minutes=1)
@@ -67,7 +67,7 @@ class Progress:
     checks: int = 0
     faults: int = 0
     last_profile: str | None = None
-    last_answer: Answer | None = None
+    last_answer: WaitAnswer | None = None
     last_at: datetime | None = None
 
 
@@ -128,7 +128,7 @@ class AskPrograms:
 Step = Start | Hold | GiveUp
 
 
-def first_step(held: HeldRun, *, profiles: Collection[str], bounds: Bounds) -> Step | AskPrograms:
+def first_step(held: HeldRun, *, profiles: Collection[str], bounds: WaitBounds) -> Step | AskPrograms:
     """Everything that is decided without a program, in the reference's order. `profiles` are those declared here."""
     progress = held.progress
     if held.started_by is not None:
@@ -151,7 +151,7 @@ def first_step(held: HeldRun, *, profiles: Collection[str], bounds: Bounds) -> S
 
 
 def next_step(
-    progress: Progress, profile: str, answer: Answer, *, bounds: Bounds, now: datetime, jitter: float
+    progress: Progress, profile: str, answer: WaitAnswer, *, bounds: WaitBounds, now: datetime, jitter: float
 ) -> Step:
     """What follows from an answer. Bounds are tested after it: a last check that says go lets the run go.
 
@@ -160,15 +160,15 @@ def next_step(
     asked = replace(
         progress,
         checks=progress.checks + 1,
-        faults=progress.faults + 1 if answer is Answer.FAULT else 0,
+        faults=progress.faults + 1 if answer is WaitAnswer.FAULT else 0,
         last_profile=profile,
         last_answer=answer,
         last_at=now,
     )
-    if answer is Answer.GO:
+    if answer is WaitAnswer.GO:
         return Start(asked)
     asked = replace(_first_held(asked, now), asked_since=progress.asked_since or now)
-    if answer is Answer.NEVER:
+    if answer is WaitAnswer.NEVER:
         return GiveUp(words.WAIT_REFUSED, asked)
     elapsed = now - (progress.asked_since or now)
     if asked.faults >= bounds.faults_max:
@@ -183,7 +183,7 @@ def broken_off(progress: Progress, now: datetime) -> Hold:
     return Hold(now + CUT_SHORT, _first_held(progress, now), asking=True)
 
 
-def pause(elapsed: timedelta, bounds: Bounds, jitter: float) -> timedelta:
+def pause(elapsed: timedelta, bounds: WaitBounds, jitter: float) -> timedelta:
     """How long until the next check: longer the longer it waits, but never past the end of the wait."""
     doublings = min(max(0, elapsed // (10 * bounds.interval)), MOST_DOUBLINGS)
     longest = max(LONGEST_PAUSE, bounds.interval)

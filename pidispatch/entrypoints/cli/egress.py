@@ -9,7 +9,7 @@ from pidispatch.entrypoints.cli.output import out, plain, print_json, print_tabl
 
 if TYPE_CHECKING:
     from pidispatch.app.egress import EgressState
-    from pidispatch.domain.egress.allowlist import Entry
+    from pidispatch.domain.egress.allowlist import AllowedHost
 
 egress = typer.Typer(help="Which hosts runs may reach.", invoke_without_command=True, no_args_is_help=False)
 
@@ -81,7 +81,7 @@ def _document(found: "EgressState") -> dict[str, Any]:
     }
 
 
-def _entry(entry: "Entry") -> dict[str, Any]:
+def _entry(entry: "AllowedHost") -> dict[str, Any]:
     return {
         "line": entry.line,
         "host": entry.host,
@@ -91,15 +91,15 @@ def _entry(entry: "Entry") -> dict[str, Any]:
     }
 
 
-def _where(entry: "Entry") -> str:
+def _where(entry: "AllowedHost") -> str:
     return f"line {entry.line}: {_preset(entry) or entry}"
 
 
-def _ports(entry: "Entry") -> str:
+def _ports(entry: "AllowedHost") -> str:
     from pidispatch.domain.egress.allowlist import USUAL_PORTS
 
     return " ".join(map(str, USUAL_PORTS if entry.port is None else (entry.port,)))
 
 
-def _preset(entry: "Entry") -> str | None:
+def _preset(entry: "AllowedHost") -> str | None:
     return None if entry.preset is None else f"@{entry.preset}"

@@ -9,7 +9,7 @@ import typer
 
 from pidispatch.domain import words
 from pidispatch.domain.runs.ask import WaitAfter, WaitProfile
-from pidispatch.domain.triggers.arrival import Became, Step
+from pidispatch.domain.triggers.arrival import ArrivalStep, Became
 from pidispatch.domain.triggers.event import problem_of
 from pidispatch.domain.triggers.verdicts import Match
 from pidispatch.entrypoints.cli.options import AsJson
@@ -135,7 +135,7 @@ def _one_shot(key: str | None, rows: "Rows | None") -> str | None:
     return f"{key}: used up by {rows.spent.run} at {cell(rows.spent.at)}, so the run is refused ({words.ONCE_ALREADY_SPENT})"
 
 
-def _becomes(step: Step) -> str:
+def _becomes(step: ArrivalStep) -> str:
     there = step.at.public_id if step.at is not None else ""
     match step.kind:
         case Became.COALESCED:

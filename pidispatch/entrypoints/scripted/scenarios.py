@@ -36,7 +36,7 @@ class Say:
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class ScriptedUsage:
     """Token counts as this provider reports them; `tokens_in` is without the cached ones."""
 
     tokens_in: int
@@ -53,9 +53,11 @@ class Scenario:
     times: int | None = 0
 
 
-def usage_of(step: int, parts: int) -> Usage:
+def usage_of(step: int, parts: int) -> ScriptedUsage:
     """What the answer of this step uses: exact, so that a test can add it up."""
-    return Usage(tokens_in=1000 + 100 * step, tokens_out=20 + 5 * parts, cache_read=400 if step else 0)
+    return ScriptedUsage(
+        tokens_in=1000 + 100 * step, tokens_out=20 + 5 * parts, cache_read=400 if step else 0
+    )
 
 
 def bash(command: str) -> Tool:

@@ -13,13 +13,20 @@ from types import TracebackType
 from typing import Any, Self
 
 from pidispatch.entrypoints.scripted import wire, wire_responses
-from pidispatch.entrypoints.scripted.scenarios import SCENARIOS, Failure, Say, Scenario, Usage, usage_of
+from pidispatch.entrypoints.scripted.scenarios import (
+    SCENARIOS,
+    Failure,
+    Say,
+    Scenario,
+    ScriptedUsage,
+    usage_of,
+)
 
 CHAT, MESSAGES, RESPONSES = "/v1/chat/completions", "/v1/messages", "/v1/responses"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ScriptedRequest:
     """One request as it came. `usage` is what its answer reported, None for a failure."""
 
     path: str
@@ -29,7 +36,7 @@ class Asked:
     headers: dict[str, str]
     body: dict[str, Any]
     status: int
-    usage: Usage | None
+    usage: ScriptedUsage | None
 
 
 class ScriptedProvider:
@@ -46,13 +53,13 @@ class ScriptedProvider:
         log: Path | None = None,
         pace: Callable[[int], None] | None = None,
     ) -> None:
-        self.asked: list[Asked] = []
+        self.asked: list[ScriptedRequest] = []
         self.pace = pace
         self._log = log
         self._lock = threading.Lock()
         self._firsts: Counter[str] = Counter()
-        handler = type("Handler", (_Handler,), {"provider": self})
-        self._server = _Server((host, port), handler)
+        handler = type("Handler", (_ScriptedHandler,), {"provider": self})
+        self._server = _ScriptedServer((host, port), handler)
         self.port = int(self._server.server_address[1])
         self.url = f"http://{host}:{self.port}"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
@@ -79,7 +86,7 @@ class ScriptedProvider:
                 return scenario.first
         return scenario.steps[min(step, len(scenario.steps) - 1)]
 
-    def remember(self, asked: Asked) -> int:
+    def remember(self, asked: ScriptedRequest) -> int:
         with self._lock:
             self.asked.append(asked)
             if self._log is not None:
@@ -88,7 +95,7 @@ class ScriptedProvider:
             return len(self.asked)
 
 
-class _Server(ThreadingHTTPServer):
+class _ScriptedServer(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
     request_queue_size = 128  # by default a sixth call at the same moment may be hung up on
@@ -99,7 +106,7 @@ class _Server(ThreadingHTTPServer):
             super().handle_error(request, client_address)
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _ScriptedHandler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server_version = "scripted"
     # Head and body are two writes; without this each answer waits 40 ms for the peer's delayed acknowledgement.
@@ -127,14 +134,16 @@ class _Handler(BaseHTTPRequestHandler):
         status = 200 if isinstance(chosen, Say) else chosen.status
         headers = {name.lower(): value for name, value in self.headers.items()}
         key = headers.get("x-api-key") or headers.get("authorization", "").removeprefix("Bearer ")
-        number = self.provider.remember(Asked(self.path, model, step, key, headers, body, status, usage))
+        number = self.provider.remember(
+            ScriptedRequest(self.path, model, step, key, headers, body, status, usage)
+        )
         if isinstance(chosen, Failure) or usage is None:
             failed = chosen if isinstance(chosen, Failure) else Failure(status, "api_error", "nothing to say")
             self._json(status, failed.body(), failed.fields)
             return
         self._say(path, body, chosen, usage, f"{number}")
 
-    def _say(self, path: str, body: dict[str, Any], message: Say, usage: Usage, tag: str) -> None:
+    def _say(self, path: str, body: dict[str, Any], message: Say, usage: ScriptedUsage, tag: str) -> None:
         model = str(body.get("model", "happy"))
         streamed = body.get("stream") is True
         if not streamed:

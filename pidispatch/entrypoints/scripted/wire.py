@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from pidispatch.entrypoints.scripted.scenarios import Say, Tool, Usage
+from pidispatch.entrypoints.scripted.scenarios import Say, ScriptedUsage, Tool
 
 PIECE = 40
 
@@ -13,7 +13,7 @@ def pieces(text: str) -> list[str]:
     return [text[at : at + PIECE] for at in range(0, len(text), PIECE)] or [""]
 
 
-def _openai_usage(usage: Usage) -> dict[str, Any]:
+def _openai_usage(usage: ScriptedUsage) -> dict[str, Any]:
     asked = usage.tokens_in + usage.cache_read
     return {
         "prompt_tokens": asked,
@@ -29,7 +29,9 @@ def _openai_stop(message: Say) -> str:
     return "tool_calls" if any(isinstance(part, Tool) for part in message.parts) else "stop"
 
 
-def openai_stream(model: str, message: Say, usage: Usage, tag: str, *, with_usage: bool) -> Iterator[bytes]:
+def openai_stream(
+    model: str, message: Say, usage: ScriptedUsage, tag: str, *, with_usage: bool
+) -> Iterator[bytes]:
     """Server-sent events of a chat completion; the usage chunk only where it was asked for."""
 
     def event(choices: list[dict[str, Any]], **more: Any) -> bytes:
@@ -55,7 +57,7 @@ def openai_stream(model: str, message: Say, usage: Usage, tag: str, *, with_usag
     yield b"data: [DONE]\n\n"
 
 
-def openai_whole(model: str, message: Say, usage: Usage, tag: str) -> dict[str, Any]:
+def openai_whole(model: str, message: Say, usage: ScriptedUsage, tag: str) -> dict[str, Any]:
     calls = [
         {
             "id": f"call_{tag}_{number}",
@@ -83,7 +85,7 @@ def _anthropic_stop(message: Say) -> str:
     return "tool_use" if any(isinstance(part, Tool) for part in message.parts) else "end_turn"
 
 
-def _anthropic_usage(usage: Usage, tokens_out: int) -> dict[str, Any]:
+def _anthropic_usage(usage: ScriptedUsage, tokens_out: int) -> dict[str, Any]:
     return {
         "input_tokens": usage.tokens_in,
         "output_tokens": tokens_out,
@@ -92,7 +94,7 @@ def _anthropic_usage(usage: Usage, tokens_out: int) -> dict[str, Any]:
     }
 
 
-def anthropic_stream(model: str, message: Say, usage: Usage, tag: str) -> Iterator[bytes]:
+def anthropic_stream(model: str, message: Say, usage: ScriptedUsage, tag: str) -> Iterator[bytes]:
     """Server-sent events of a message: usage of the prompt at the start, of the answer at the end."""
 
     def event(kind: str, **more: Any) -> bytes:
@@ -118,7 +120,7 @@ def anthropic_stream(model: str, message: Say, usage: Usage, tag: str) -> Iterat
     yield event("message_stop")
 
 
-def anthropic_whole(model: str, message: Say, usage: Usage, tag: str) -> dict[str, Any]:
+def anthropic_whole(model: str, message: Say, usage: ScriptedUsage, tag: str) -> dict[str, Any]:
     content = [
         {"type": "text", "text": part}
         if isinstance(part, str)

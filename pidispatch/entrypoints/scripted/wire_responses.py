@@ -4,11 +4,11 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from pidispatch.entrypoints.scripted.scenarios import Say, Tool, Usage
+from pidispatch.entrypoints.scripted.scenarios import Say, ScriptedUsage, Tool
 from pidispatch.entrypoints.scripted.wire import pieces
 
 
-def responses_stream(model: str, message: Say, usage: Usage, tag: str) -> Iterator[bytes]:
+def responses_stream(model: str, message: Say, usage: ScriptedUsage, tag: str) -> Iterator[bytes]:
     """Server-sent events of a response; its usage comes with the last one."""
     number = 0
 
@@ -44,7 +44,7 @@ def responses_stream(model: str, message: Say, usage: Usage, tag: str) -> Iterat
     yield event(f"response.{whole['status']}", response=whole)
 
 
-def responses_whole(model: str, message: Say, usage: Usage, tag: str) -> dict[str, Any]:
+def responses_whole(model: str, message: Say, usage: ScriptedUsage, tag: str) -> dict[str, Any]:
     return {
         **_head(model, tag),
         "status": "incomplete" if message.cut else "completed",
@@ -70,7 +70,7 @@ def _text(text: str) -> dict[str, Any]:
     return {"type": "output_text", "text": text, "annotations": []}
 
 
-def _usage(usage: Usage) -> dict[str, Any]:
+def _usage(usage: ScriptedUsage) -> dict[str, Any]:
     asked = usage.tokens_in + usage.cache_read
     return {
         "input_tokens": asked,

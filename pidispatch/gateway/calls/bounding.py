@@ -47,7 +47,7 @@ class Unbounded(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class OutputBound:
     """The limit for each of `choices` answers, and what it may be lowered to.
 
     `names` are the members that hold it; `is_limited`: the provider surely hears of it from the request as it came.
@@ -69,7 +69,7 @@ class Bound:
     """
 
     tokens_in: int
-    output: Output
+    output: OutputBound
     writes: CacheWrites
     models: tuple[str, ...]
     trace: Trace | None = None
@@ -134,7 +134,7 @@ class Bound:
         return limit_edits(body, envelope, self.output.names, granted)
 
 
-class Bounds:
+class RequestBounds:
     """Bounds requests, and learns from what providers count: see `prefixes`."""
 
     def __init__(self) -> None:
@@ -158,7 +158,7 @@ class Bounds:
         if found.unbounded is not None:
             usual = facts.max_tokens or USUAL_OUTPUT
             names = api.limit_names(facts.name)[:1]
-            asked = Output(usual, usual, 1, names, is_limited=False)
+            asked = OutputBound(usual, usual, 1, names, is_limited=False)
             writes, problem_said = CacheWrites.LONG, found.unbounded
             return Bound(
                 LARGEST_WINDOW, asked, writes, models, problem=problem_said, is_sure=is_sure, found=found
@@ -243,7 +243,7 @@ def _cache_writes(api: WireApi, body: bytes) -> CacheWrites:
     return CacheWrites.SHORT if b'"cache_control"' in body else api.cache_writes
 
 
-def _output(api: WireApi, body: bytes, envelope: Envelope, facts: ProviderFacts) -> Output:
+def _output(api: WireApi, body: bytes, envelope: Envelope, facts: ProviderFacts) -> OutputBound:
     sure = api.limit_names(facts.name)
     asked = {
         name: limit for name in api.limits if (limit := _whole(body, envelope, name, MOST_OUTPUT)) is not None
@@ -256,7 +256,7 @@ def _output(api: WireApi, body: bytes, envelope: Envelope, facts: ProviderFacts)
     limit = max(thinking, max(asked.values(), default=facts.max_tokens or USUAL_OUTPUT))
     choices = max(_whole(body, envelope, name, _MOST_CHOICES) or 1 for name in ("n", "best_of"))
     least = min(limit, max(LEAST_OUTPUT, thinking + LEAST_OUTPUT))
-    return Output(limit, least, choices, names, bool(heard))
+    return OutputBound(limit, least, choices, names, bool(heard))
 
 
 def _whole(body: bytes, envelope: Envelope, name: str, most: int) -> int | None:

@@ -5,7 +5,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
-from pidispatch.gateway.calls.upstream import Answer, UpstreamFailed
+from pidispatch.gateway.calls.upstream import ProviderAnswer, UpstreamFailed
 from pidispatch.gateway.http.http1 import problem
 
 PIECE = 64 * 1024
@@ -28,7 +28,7 @@ class Unpacker(Protocol):
     def flush(self) -> bytes: ...
 
 
-def decoded(answer: Answer) -> Answer:
+def decoded(answer: ProviderAnswer) -> ProviderAnswer:
     """The answer in plain bytes. Raises UpstreamFailed where nobody here can read it, also from its `chunks`.
 
     A refusal in an unknown coding keeps its status, and loses its body.
@@ -45,14 +45,14 @@ def decoded(answer: Answer) -> Answer:
     fields = tuple(field for field in answer.fields if field[0] not in _OF_THE_CODING)
     start = _CODINGS.get(codings[0]) if len(codings) == 1 else None
     if start is not None:
-        return Answer(answer.status, fields, _unpacked(answer.chunks, start))
+        return ProviderAnswer(answer.status, fields, _unpacked(answer.chunks, start))
     if 200 <= answer.status < 300:
         raise UpstreamFailed("its answer has a content coding that was not asked for", sent=True)
     said = problem(
         "api_error", "pidispatch: the provider's refusal has a content coding that was not asked for"
     )
     kept = tuple(field for field in fields if field[0] != "content-type")
-    return Answer(
+    return ProviderAnswer(
         answer.status, (*kept, ("content-type", "application/json")), iter((json.dumps(said).encode(),))
     )
 

@@ -21,7 +21,7 @@ import structlog
 
 import pidispatch
 from pidispatch.gateway.calls.judging import SIZES, Judged, Question, judge
-from pidispatch.gateway.http.http1 import Refused
+from pidispatch.gateway.http.http1 import HttpRefused
 from pidispatch.gateway.wire.scanning import NotARequest
 
 SMALL = 64 * 1024  # bytes
@@ -96,7 +96,7 @@ class Judges:
             answer = process.ask(question, body, self._seconds)
         except (OSError, TimeoutError) as error:
             log.warning("gateway.not_judged", run_id=question.run_id, size=len(body), problem=repr(error))
-            raise Refused(413, "the body takes too much to be read") from error
+            raise HttpRefused(413, "the body takes too much to be read") from error
         finally:
             self._give_back(process, is_whole=answer is not None)
         if isinstance(answer, NotARequest):
@@ -110,7 +110,7 @@ class Judges:
                 lambda: self._idle or self._started < self._most or self._closed, self._seconds
             )
             if self._closed or not ready:
-                raise Refused(503, "too many bodies are being read")
+                raise HttpRefused(503, "too many bodies are being read")
             if self._idle:
                 return self._idle.pop()
             self._started += 1
@@ -124,7 +124,7 @@ class Judges:
                 self._started -= 1
                 self._changed.notify_all()
             log.exception("gateway.no_judge")
-            raise Refused(503, "the body cannot be read now") from error
+            raise HttpRefused(503, "the body cannot be read now") from error
 
     def _give_back(self, process: "_Process", *, is_whole: bool) -> None:
         with self._changed:

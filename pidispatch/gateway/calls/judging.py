@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import BinaryIO
 
 from pidispatch.domain.providers.providersfile import ModelFigures
-from pidispatch.gateway.calls.bounding import Bound, Bounds
+from pidispatch.gateway.calls.bounding import Bound, RequestBounds
 from pidispatch.gateway.calls.envelope import Envelope, NotARequest, read_envelope
 from pidispatch.gateway.calls.prefixes import Trace
 from pidispatch.ports import ProviderFacts
@@ -47,7 +47,7 @@ class Judged:
 def judge(question: Question, body: bytes) -> Judged:
     """Raises NotARequest."""
     envelope = read_envelope(body, question.facts.api)
-    bounds = Bounds()
+    bounds = RequestBounds()
     bounds.remember(question.run_id, question.known)
     facts, figures = question.facts, question.models.get(envelope.model)
     if figures is not None:

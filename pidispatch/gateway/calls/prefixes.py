@@ -31,7 +31,7 @@ class Trace:
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
+class PrefixMatch:
     """An earlier request that this one goes on from: its elements, the tokens it had, bytes that were not compared."""
 
     count: int
@@ -48,7 +48,7 @@ class Prefixes:
 
     def find(
         self, run_id: int, rest: Sequence[bytes], body: bytes, spans: Sequence[Span]
-    ) -> tuple[Trace, Match | None]:
+    ) -> tuple[Trace, PrefixMatch | None]:
         """How to remember this request, and the longest one that it goes on from."""
         known = self.known(run_id)
         counts = {trace.count for trace in known}
@@ -61,7 +61,7 @@ class Prefixes:
             marks += end - start - len(plain)
             _feed(running, plain)
             if count in counts and (tokens := known.get(Trace(count, running.digest()))) is not None:
-                match = Match(count, tokens, marks)
+                match = PrefixMatch(count, tokens, marks)
         return Trace(len(spans), running.digest()), match
 
     def known(self, run_id: int) -> dict[Trace, int]:

@@ -15,9 +15,9 @@ from typing import Self
 import structlog
 
 from pidispatch.domain.providers import lanes
-from pidispatch.domain.providers.lanes import Key, Leave
-from pidispatch.domain.providers.pressure import Abandoned, Busy, End, Gate, Heard, NotBefore
-from pidispatch.gateway.calls.refusal import Refusal
+from pidispatch.domain.providers.lanes import LaneKey, Leave
+from pidispatch.domain.providers.pressure import Abandoned, Busy, End, Heard, NotBefore, ProviderGate
+from pidispatch.gateway.calls.refusal import ProviderRefusal
 from pidispatch.gateway.calls.upstream import Line
 
 HOLD_SECONDS = (
@@ -43,7 +43,7 @@ class Asker:
 
 
 @dataclass(slots=True, eq=False)
-class Waiter:
+class WaitingCall:
     """A call that waits for its turn. `woken` is set whenever it has to look again."""
 
     number: int
@@ -59,16 +59,16 @@ class _Provider:
     `served` tells when each run was last let through, in a count of all calls. `refusals` are the last words for each model, those of a whole account under None.
     """
 
-    key: Key = field(default_factory=Key)
-    line: list[Waiter] = field(default_factory=list)
+    key: LaneKey = field(default_factory=LaneKey)
+    line: list[WaitingCall] = field(default_factory=list)
     under_way: Counter[int] = field(default_factory=Counter)
     served: dict[int, int] = field(default_factory=dict)
-    refusals: dict[str | None, Refusal] = field(default_factory=dict)
+    refusals: dict[str | None, ProviderRefusal] = field(default_factory=dict)
 
-    def ask(self, asker: Asker, now: float) -> tuple[Key, Leave | NotBefore]:
+    def ask(self, asker: Asker, now: float) -> tuple[LaneKey, Leave | NotBefore]:
         return lanes.ask(self.key, asker.model, asker.run, now)
 
-    def in_turn(self) -> list[Waiter]:
+    def in_turn(self) -> list[WaitingCall]:
         """Whose turn it is: whose run was refused less often, has less under way, was served longer ago, came first."""
         taken = Counter(self.under_way)
         ranked = []
@@ -134,12 +134,12 @@ class Pressure:
         """A place in line, and until when a call that comes now may be held."""
         return next(self._numbers), self._clock() + self._hold
 
-    def last_refusal(self, asker: Asker) -> Refusal | None:
+    def last_refusal(self, asker: Asker) -> ProviderRefusal | None:
         with self._lock:
             told = self._provider(asker.provider).refusals
             return told.get(asker.model) or told.get(None)
 
-    def wait(self, waiter: Waiter, *, deadline: float, given_up: Callable[[], bool]) -> Leave | None:
+    def wait(self, waiter: WaitingCall, *, deadline: float, given_up: Callable[[], bool]) -> Leave | None:
         """Leave to send, given in turn. None: gave up, all are stopped, or it will not come in time."""
         with self._lock:
             provider = self._provider(waiter.asker.provider)
@@ -161,7 +161,13 @@ class Pressure:
             waiter.woken.wait(min(at, deadline) - now)
 
     def report(
-        self, asker: Asker, leave: Leave, end: End, *, refusal: Refusal | None = None, over: bool = False
+        self,
+        asker: Asker,
+        leave: Leave,
+        end: End,
+        *,
+        refusal: ProviderRefusal | None = None,
+        over: bool = False,
     ) -> None:
         """What a call with this leave met; with `over` its slot is free again."""
         with self._lock:
@@ -186,7 +192,7 @@ class Pressure:
         return self._providers.setdefault(name, _Provider())
 
     @staticmethod
-    def _keep_words(provider: _Provider, asker: Asker, end: End, refusal: Refusal | None) -> None:
+    def _keep_words(provider: _Provider, asker: Asker, end: End, refusal: ProviderRefusal | None) -> None:
         if isinstance(end, Busy) and refusal is not None:
             provider.refusals[None if end.account else asker.model] = refusal
         for model in [model for model in provider.refusals if model is not None]:
@@ -219,7 +225,9 @@ class Pressure:
         """A window so far away that pi, told after each hold and trying again, would give up before."""
         return at != deadline and at > now + TRIES_OF_PI * self._hold
 
-    def _say(self, asker: Asker, before: Key, after: Key, refusal: Refusal | None, waiting: int) -> None:
+    def _say(
+        self, asker: Asker, before: LaneKey, after: LaneKey, refusal: ProviderRefusal | None, waiting: int
+    ) -> None:
         """One line when something becomes busy, one when it is free again: what lies between is not told."""
         for model, old, new in _gates(asker, before, after):
             about = {"provider": asker.provider, "model": model}
@@ -238,7 +246,9 @@ class Pressure:
                 log.info("provider_free", **about, refusals=old.refusals)
 
 
-def _gates(asker: Asker, before: Key, after: Key) -> Iterator[tuple[str | None, Gate, Gate]]:
+def _gates(
+    asker: Asker, before: LaneKey, after: LaneKey
+) -> Iterator[tuple[str | None, ProviderGate, ProviderGate]]:
     """The account's gate (under None) and the model's, as they were and as they are."""
     yield None, before.account, after.account
     yield asker.model, before.lane(asker.model).shared, after.lane(asker.model).shared
@@ -255,7 +265,7 @@ class Turn:
         self._pressure, self._asker, self._line = pressure, asker, line
         self._number, self._deadline = pressure.arrive()
         self._leave: Leave | None = None
-        self.last_refusal: Refusal | None = None
+        self.last_refusal: ProviderRefusal | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -268,7 +278,7 @@ class Turn:
 
     def take(self) -> bool:
         """Wait for leave to send. False: the client has gone, all are stopped, or it will not come in time."""
-        waiter = Waiter(self._number, self._asker)
+        waiter = WaitingCall(self._number, self._asker)
         with self._line.waking(waiter.woken.set):
             self._leave = self._pressure.wait(
                 waiter, deadline=self._deadline, given_up=lambda: self._line.is_cut
@@ -282,7 +292,7 @@ class Turn:
         """Nobody is there any more to be told of a refusal."""
         return self._line.is_cut or self._pressure.is_stopped
 
-    def refused(self, refusal: Refusal) -> None:
+    def refused(self, refusal: ProviderRefusal) -> None:
         """The provider is busy, and nothing of its answer went to the client."""
         self.last_refusal = refusal
         if self._leave is not None and self._leave.is_probe:
@@ -294,7 +304,7 @@ class Turn:
         if self._leave is not None:
             self._pressure.report(self._asker, self._leave, Heard())
 
-    def _end(self, end: End, refusal: Refusal | None = None) -> None:
+    def _end(self, end: End, refusal: ProviderRefusal | None = None) -> None:
         leave, self._leave = self._leave, None
         if leave is not None:
             self._pressure.report(self._asker, leave, end, refusal=refusal, over=True)

@@ -12,7 +12,7 @@ from pidispatch.domain.providers.rates import CostClass, Price
 from pidispatch.domain.text.masking import Keys, Mask
 from pidispatch.domain.text.redaction import Redactor
 from pidispatch.errors import DatabaseUnavailable
-from pidispatch.gateway.calls.bounding import LARGEST_WINDOW, OVERHEAD, Bound, Bounds
+from pidispatch.gateway.calls.bounding import LARGEST_WINDOW, OVERHEAD, Bound, RequestBounds
 from pidispatch.gateway.calls.costing import dearest_of, most_of
 from pidispatch.gateway.calls.decoding import decoded
 from pidispatch.gateway.calls.departures import Departures
@@ -26,7 +26,7 @@ from pidispatch.gateway.calls.pressure import Asker, Pressure, Turn
 from pidispatch.gateway.calls.reach import Barred, Reach, denial
 from pidispatch.gateway.calls.refusal import OURS, look
 from pidispatch.gateway.calls.settling import Settler, hold
-from pidispatch.gateway.calls.upstream import Answer, Line, Upstream, UpstreamFailed
+from pidispatch.gateway.calls.upstream import Line, ProviderAnswer, Upstream, UpstreamFailed
 from pidispatch.gateway.http.http1 import Departed, Fields, Head, Wire, problem
 from pidispatch.gateway.prices.table import NO_PRICES, Prices
 from pidispatch.gateway.providers import Provider
@@ -102,7 +102,7 @@ class Proxy:
         pressure: Pressure,
         redactor: Redactor,
         keys: Keys,
-        bounds: Bounds | None = None,
+        bounds: RequestBounds | None = None,
         reach: Reach | None = None,
         prices: Prices = NO_PRICES,
         upstream: Upstream | None = None,
@@ -110,7 +110,7 @@ class Proxy:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._ledger, self._settler, self._departures = ledger, settler, departures
-        self._bounds, self._prices = bounds or Bounds(), prices
+        self._bounds, self._prices = bounds or RequestBounds(), prices
         self._reach = reach or Reach()
         self._pressure, self._redactor, self._keys = pressure, redactor, keys
         self._upstream = upstream or Upstream()
@@ -288,7 +288,7 @@ def _turn_away(call: Call, turn: Turn) -> CallEnd:
     return call.meter.end()
 
 
-def _relay(call: Call, answer: Answer) -> None:
+def _relay(call: Call, answer: ProviderAnswer) -> None:
     """Hand on the answer byte by byte, in the pieces in which it comes, without the keys that it may hold."""
     types = [value for name, value in answer.fields if name == "content-type"]
     call.meter.begin(answer.status, types[0] if types else None, asked_stream=call.envelope.stream)

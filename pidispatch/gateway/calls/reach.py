@@ -15,7 +15,7 @@ from pidispatch.domain.egress.allowlist import Allowlist, Reason, read_entries
 from pidispatch.domain.egress.hostname import Target, read_target
 from pidispatch.domain.words import Use, meaning
 from pidispatch.gateway.egress.dial import in_words
-from pidispatch.gateway.egress.log import Evidence
+from pidispatch.gateway.egress.log import EgressLog
 from pidispatch.gateway.wire.api import ErrorText
 from pidispatch.gateway.wire.apis import BY_NAME
 from pidispatch.gateway.wire.references import MOST_SHOWN, References
@@ -78,10 +78,10 @@ class Reach:
         self,
         allowed: Callable[[], Allowlist] = Allowlist,
         *,
-        evidence: Evidence | None = None,
+        evidence: EgressLog | None = None,
         tools: Iterable[str] = (),
     ) -> None:
-        self._allowed, self._evidence = allowed, evidence or Evidence(None)
+        self._allowed, self._evidence = allowed, evidence or EgressLog(None)
         self.tools = frozenset(tools)
 
     def judge(self, ticket: Ticket, found: References) -> Barred | None:

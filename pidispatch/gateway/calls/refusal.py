@@ -9,7 +9,7 @@ from pidispatch.domain.providers.busyanswer import STATUSES, TOO_MANY, busy
 from pidispatch.domain.providers.pressure import Busy
 from pidispatch.domain.providers.streamopening import Nothing, Opening, Output, Overload, opening
 from pidispatch.gateway.calls.sse import EventData
-from pidispatch.gateway.calls.upstream import Answer, UpstreamFailed
+from pidispatch.gateway.calls.upstream import ProviderAnswer, UpstreamFailed
 from pidispatch.gateway.http.http1 import Fields
 
 MOST_BODY = 64 * 1024
@@ -19,7 +19,7 @@ _OF_PRESSURE = frozenset({"retry-after", "retry-after-ms"})
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class ProviderRefusal:
     """A provider's own words for being busy, and what they mean."""
 
     status: int
@@ -27,11 +27,11 @@ class Refusal:
     body: bytes
     busy: Busy
 
-    def answer(self) -> Answer:
-        return Answer(self.status, self.fields, iter((self.body,)))
+    def answer(self) -> ProviderAnswer:
+        return ProviderAnswer(self.status, self.fields, iter((self.body,)))
 
 
-OURS = Refusal(
+OURS = ProviderRefusal(
     TOO_MANY,
     (("content-type", "application/json"),),
     b'{"type": "error", "error": {"type": "rate_limit_error",'
@@ -40,7 +40,9 @@ OURS = Refusal(
 )
 
 
-def look(answer: Answer, model: str, *, is_stream: bool) -> tuple[Answer, Refusal | None]:
+def look(
+    answer: ProviderAnswer, model: str, *, is_stream: bool
+) -> tuple[ProviderAnswer, ProviderRefusal | None]:
     """The answer, whole and unread as before, and what it is if it is a refusal to be waited out. Raises UpstreamFailed.
 
     `model` was asked for, `is_stream`: for a stream. Of one only what comes before its output is held back.
@@ -56,13 +58,13 @@ def look(answer: Answer, model: str, *, is_stream: bool) -> tuple[Answer, Refusa
     if len(body) <= MOST_BODY:
         said = busy(answer.status, fields, body, datetime.now(UTC), model=model)
         if said is not None:
-            return answer, Refusal(answer.status, answer.fields, body, said)
-    return Answer(answer.status, answer.fields, chain((body,), rest)), None
+            return answer, ProviderRefusal(answer.status, answer.fields, body, said)
+    return ProviderAnswer(answer.status, answer.fields, chain((body,), rest)), None
 
 
 def _look_inside(
-    answer: Answer, fields: Mapping[str, str], model: str, *, is_stream: bool
-) -> tuple[Answer, Refusal | None]:
+    answer: ProviderAnswer, fields: Mapping[str, str], model: str, *, is_stream: bool
+) -> tuple[ProviderAnswer, ProviderRefusal | None]:
     if fields.get("content-encoding", "identity") != "identity":
         return answer, None
     kind = fields.get("content-type", "").partition(";")[0].strip().lower()
@@ -76,8 +78,8 @@ def _look_inside(
     if isinstance(said, Overload):
         kept = tuple((name, value) for name, value in answer.fields if name in _OF_PRESSURE)
         means = busy(said.status, fields, said.body, datetime.now(UTC), model=model) or Busy()
-        return answer, Refusal(said.status, (_JSON, *kept), said.body, means)
-    return Answer(answer.status, answer.fields, chain((body,), rest)), None
+        return answer, ProviderRefusal(said.status, (_JSON, *kept), said.body, means)
+    return ProviderAnswer(answer.status, answer.fields, chain((body,), rest)), None
 
 
 def _first_events(chunks: Iterator[bytes]) -> tuple[bytes, Iterator[bytes], Opening]:

@@ -142,7 +142,7 @@ class _Transport(httpx2.HTTPTransport):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ProviderAnswer:
     """The status and fields of an answer, and its body as the bytes arrive. `chunks` raises UpstreamFailed."""
 
     status: int
@@ -161,7 +161,7 @@ class Upstream:
     @contextlib.contextmanager
     def post(
         self, url: str, fields: Fields, body: bytes, line: Line, patience: Patience = USUAL
-    ) -> Iterator[Answer]:
+    ) -> Iterator[ProviderAnswer]:
         """POST and yield the answer once its head is there. Raises UpstreamFailed."""
         self._lines.line, line.patience = line, patience.first
         waits = {"connect": patience.connect, "write": WRITE_SECONDS, "pool": patience.connect}
@@ -177,7 +177,7 @@ class Upstream:
                 response = self._transport.handle_request(request)
             try:
                 chunks = _chunks(response, line, patience)
-                yield Answer(response.status_code, _text(response.headers.raw), chunks)
+                yield ProviderAnswer(response.status_code, _text(response.headers.raw), chunks)
             finally:
                 line.let_go()
                 with contextlib.suppress(httpx2.HTTPError, OSError):

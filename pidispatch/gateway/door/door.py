@@ -18,7 +18,7 @@ from pidispatch.gateway.door.keys import attempt_key, is_signed
 from pidispatch.gateway.door.landing import BudgetWatch, asked, document
 from pidispatch.gateway.door.reports import MOST_REPORT, read_report
 from pidispatch.gateway.egress.tunnel import Egress
-from pidispatch.gateway.http.http1 import MOST_BODY, Head, Refused, Wire, problem, too_large
+from pidispatch.gateway.http.http1 import MOST_BODY, Head, HttpRefused, Wire, problem, too_large
 from pidispatch.gateway.http.listener import Listener
 from pidispatch.gateway.http.rooms import Rooms
 from pidispatch.gateway.providers import Providers
@@ -210,7 +210,7 @@ class Door:
         if size > MOST_BODY:
             raise too_large(MOST_BODY)
         if not self._bodies.take(self._ticket.run_id, size):
-            raise Refused(503, "too many bytes are in open requests: wait for an answer, and try again")
+            raise HttpRefused(503, "too many bytes are in open requests: wait for an answer, and try again")
         try:
             yield
         finally:

@@ -7,7 +7,7 @@ from pathlib import Path
 import structlog
 
 from pidispatch.domain.text.redaction import Redactor
-from pidispatch.gateway.calls.bounding import Bounds
+from pidispatch.gateway.calls.bounding import RequestBounds
 from pidispatch.gateway.calls.proxy import Proxy
 from pidispatch.gateway.calls.settling import Settler
 from pidispatch.gateway.door.door import Door
@@ -38,7 +38,7 @@ class Doors:
         providers: Providers,
         proxy: Proxy,
         settler: Settler,
-        bounds: Bounds,
+        bounds: RequestBounds,
         redactor: Redactor,
         egress: Egress,
         limits: Limits,

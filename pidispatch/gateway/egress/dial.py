@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from ipaddress import ip_address
 
-from pidispatch.domain.egress.allowlist import Entry, Reason
+from pidispatch.domain.egress.allowlist import AllowedHost, Reason
 from pidispatch.domain.egress.hostname import Target
 from pidispatch.domain.egress.publicaddress import Address, is_public, plain_address, read_address
 
@@ -103,7 +103,7 @@ class Outside:
 STATUS = {Reason.MALFORMED: 400, Reason.NO_SUCH_HOST: 502, Reason.UNREACHABLE: 502, Reason.TOO_MANY: 503}
 
 
-def in_words(target: Target, reason: Reason, entry: Entry | None) -> str:
+def in_words(target: Target, reason: Reason, entry: AllowedHost | None) -> str:
     match reason:
         case Reason.NOT_LISTED:
             line = str(target).removesuffix(":443").removesuffix(":80")

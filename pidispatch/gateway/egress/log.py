@@ -37,7 +37,7 @@ class _Key:
 _Sums = dict[_Key, _Sum]
 
 
-class Evidence:
+class EgressLog:
     """A loop in a box costs memory and rows in proportion to its hosts at most, and those are bounded.
 
     `mask` takes secrets out of the names, which the agent chooses. Without a store nothing is kept.

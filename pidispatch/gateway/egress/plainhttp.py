@@ -25,24 +25,24 @@ class NoAnswer(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PlainRequest:
     """The target of an absolute-form request, and the path that its host is to see."""
 
     target: Target
     path: str
 
 
-def read_asked(head: Head) -> Asked | None:
+def read_asked(head: Head) -> PlainRequest | None:
     """None when the request names no host, or more than a host."""
     authority, slash, rest = head.path.removeprefix(_SCHEME).partition("/")
     target = read_target(authority, 80)
     if target is None or "#" in rest or "#" in head.query:
         return None
     path = f"/{rest}" if slash else "/"
-    return Asked(target, f"{path}?{head.query}" if head.query else path)
+    return PlainRequest(target, f"{path}?{head.query}" if head.query else path)
 
 
-def request_bytes(asked: Asked, head: Head, body: bytes) -> bytes:
+def request_bytes(asked: PlainRequest, head: Head, body: bytes) -> bytes:
     host = str(asked.target).removesuffix(":80")
     lines = [f"{head.method} {asked.path} HTTP/1.1", f"host: {host}"]
     lines += (f"{name}: {value}" for name, value in _without(head.fields, _OURS_TO_SAY))
@@ -105,4 +105,4 @@ def _without(fields: Fields, names: set[str]) -> Fields:
     return tuple((name, value) for name, value in fields if name not in names | named)
 
 
-__all__ = ["MOST_BODY", "Asked", "Departed", "NoAnswer", "exchange", "read_asked", "request_bytes"]
+__all__ = ["MOST_BODY", "Departed", "NoAnswer", "PlainRequest", "exchange", "read_asked", "request_bytes"]

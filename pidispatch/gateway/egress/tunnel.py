@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from pidispatch.domain.egress.allowlist import Allowlist, Entry, Reason, read_entries
+from pidispatch.domain.egress.allowlist import AllowedHost, Allowlist, Reason, read_entries
 from pidispatch.domain.egress.hostname import Target, read_target
 from pidispatch.gateway.egress.dial import STATUS, Outside, Unreached, in_words
-from pidispatch.gateway.egress.log import Evidence
+from pidispatch.gateway.egress.log import EgressLog
 from pidispatch.gateway.egress.plainhttp import MOST_BODY, NoAnswer, exchange, read_asked, request_bytes
 from pidispatch.gateway.egress.relay import IDLE_SECONDS, Relay
-from pidispatch.gateway.http.http1 import Head, Refused, Wire, problem
-from pidispatch.gateway.http.rooms import Room
+from pidispatch.gateway.http.http1 import Head, HttpRefused, Wire, problem
+from pidispatch.gateway.http.rooms import Allotment
 from pidispatch.ports import Ticket
 
 REST_SECONDS = 1.0
@@ -31,14 +31,14 @@ class Egress:
         allowed: Callable[[], Allowlist] = Allowlist,
         *,
         outside: Outside | None = None,
-        evidence: Evidence | None = None,
+        evidence: EgressLog | None = None,
         idle_seconds: float = IDLE_SECONDS,
     ) -> None:
         self.allowed, self.idle_seconds = allowed, idle_seconds
         self.outside = outside or Outside()
-        self.evidence = evidence or Evidence(None)
+        self.evidence = evidence or EgressLog(None)
 
-    def door(self, ticket: Ticket, room: Room) -> "Tunnels":
+    def door(self, ticket: Ticket, room: Allotment) -> "Tunnels":
         return Tunnels(self, ticket, room)
 
     def flush(self, run_id: int) -> None:
@@ -61,9 +61,9 @@ class Passage:
 class Tunnels:
     """The tunnels of one door."""
 
-    def __init__(self, egress: Egress, ticket: Ticket, room: Room) -> None:
+    def __init__(self, egress: Egress, ticket: Ticket, room: Allotment) -> None:
         self._egress, self._ticket, self._room = egress, ticket, room
-        self._own: tuple[Entry, ...] = read_entries(ticket.egress)
+        self._own: tuple[AllowedHost, ...] = read_entries(ticket.egress)
         self._lock = threading.Lock()
         self._open: set[_Tunnel] = set()
         self._cut = False
@@ -130,7 +130,7 @@ class Tunnels:
         try:
             rest, size = exchange(sock, passage.request, wire)
         except NoAnswer as error:
-            raise Refused(502, f"{passage.target} did not answer in HTTP") from error
+            raise HttpRefused(502, f"{passage.target} did not answer in HTTP") from error
         told(0, size - len(rest))
         return Relay(wire.sock, sock, told, first=rest, answer_only=True, idle_seconds=idle)
 
@@ -145,7 +145,7 @@ class Tunnels:
             down=down,
         )
 
-    def _refuse(self, wire: Wire, target: Target, reason: Reason, entry: Entry | None = None) -> None:
+    def _refuse(self, wire: Wire, target: Target, reason: Reason, entry: AllowedHost | None = None) -> None:
         self._egress.evidence.note(self._ticket.run_id, target, reason, allowed=False, connections=1)
         words = f"pidispatch: {in_words(target, reason, entry)}"
         wire.answer(STATUS.get(reason, 403), problem(f"egress_{reason}", words))

@@ -34,7 +34,7 @@ class Departed(Exception):
     """The peer closed, reset, or stopped reading or writing for too long."""
 
 
-class Refused(Exception):
+class HttpRefused(Exception):
     """The request cannot be served; the connection is answered with `status` and closed."""
 
     def __init__(self, status: int, problem: str) -> None:
@@ -66,23 +66,23 @@ def parse_head(raw: bytes) -> Head:
     first, *rest = raw.split(b"\r\n")
     line = (_CONNECT_LINE if first.startswith(b"CONNECT ") else _REQUEST_LINE).fullmatch(first)
     if line is None:
-        raise Refused(400, "the request line is not an HTTP/1.1 one with a path")
+        raise HttpRefused(400, "the request line is not an HTTP/1.1 one with a path")
     if len(rest) > MOST_FIELDS:
-        raise Refused(431, "too many header fields")
+        raise HttpRefused(431, "too many header fields")
     fields = tuple(_field(entry) for entry in rest)
     path, _, query = line[2].decode("ascii").partition("?")
     connection = ",".join(value for name, value in fields if name == "connection").lower()
     closes = "close" in (word.strip() for word in connection.split(","))
     length = _length(fields)
     if line[1] == b"CONNECT" and length != 0:
-        raise Refused(400, "a CONNECT has no body")
+        raise HttpRefused(400, "a CONNECT has no body")
     return Head(line[1].decode("ascii"), path, query, fields, length, not closes)
 
 
 def _field(raw: bytes) -> tuple[str, str]:
     match = _FIELD.fullmatch(raw)
     if match is None:
-        raise Refused(400, "a header field is malformed")
+        raise HttpRefused(400, "a header field is malformed")
     return match[1].decode("ascii").lower(), match[2].decode("latin-1")
 
 
@@ -91,13 +91,13 @@ def _length(fields: Fields) -> int | None:
     lengths = {value for name, value in fields if name == "content-length"}
     if codings:
         if codings != ["chunked"] or lengths:
-            raise Refused(400, "the body's framing is not one this gateway reads")
+            raise HttpRefused(400, "the body's framing is not one this gateway reads")
         return None
     if not lengths:
         return 0
     text = lengths.pop()
     if lengths or not (text.isascii() and text.isdigit() and len(text) <= 15):
-        raise Refused(400, "content-length is not one number")
+        raise HttpRefused(400, "content-length is not one number")
     return int(text)
 
 
@@ -115,12 +115,12 @@ class Wire:
         started = bool(self._pending)
         while (end := self._pending.find(b"\r\n\r\n")) < 0:
             if len(self._pending) > MOST_HEAD:
-                raise Refused(431, "the header section is too long")
+                raise HttpRefused(431, "the header section is too long")
             self._fill(deadline)
             if not started:
                 started, deadline = True, time.monotonic() + HEAD_SECONDS
         if end > MOST_HEAD:
-            raise Refused(431, "the header section is too long")
+            raise HttpRefused(431, "the header section is too long")
         raw = bytes(self._pending[:end])
         del self._pending[: end + 4]
         head = parse_head(raw)
@@ -149,27 +149,27 @@ class Wire:
             if len(body) + size > most:
                 raise too_large(most)
             if chunks > MOST_CHUNKS:
-                raise Refused(413, f"the body comes in more than {MOST_CHUNKS} chunks")
+                raise HttpRefused(413, f"the body comes in more than {MOST_CHUNKS} chunks")
             body += self._take(size, deadline)
             if self._take(2, deadline) != b"\r\n":
-                raise Refused(400, "a chunk does not end where it said")
+                raise HttpRefused(400, "a chunk does not end where it said")
         trailers = 0
         while line := self._line(deadline):
             trailers += len(line) + 2
             if trailers > MOST_HEAD:
-                raise Refused(431, "the trailer section is too long")
+                raise HttpRefused(431, "the trailer section is too long")
         return bytes(body)
 
     def _chunk_size(self, deadline: float) -> int:
         match = _SIZE_LINE.fullmatch(self._line(deadline))
         if match is None:
-            raise Refused(400, "a chunk has no size")
+            raise HttpRefused(400, "a chunk has no size")
         return int(match[1], 16)
 
     def _line(self, deadline: float) -> bytes:
         while (end := self._pending.find(b"\r\n")) < 0:
             if len(self._pending) > 4096:
-                raise Refused(400, "a line of the body's framing is too long")
+                raise HttpRefused(400, "a line of the body's framing is too long")
             self._fill(deadline)
         line = bytes(self._pending[:end])
         del self._pending[: end + 2]
@@ -253,10 +253,10 @@ class Wire:
             self.sock.shutdown(socket.SHUT_RDWR)
 
 
-def too_large(most: int) -> Refused:
+def too_large(most: int) -> HttpRefused:
     """The way out is the asker's: to send less of the conversation, or smaller images."""
     size = f"{most // MEBIBYTE} MiB" if most >= MEBIBYTE else f"{most} bytes"
-    return Refused(413, f"the request's body is too large: at most {size} are taken")
+    return HttpRefused(413, f"the request's body is too large: at most {size} are taken")
 
 
 def _phrase(status: int) -> str:

@@ -14,8 +14,8 @@ from pathlib import Path
 import structlog
 
 from pidispatch.errors import ConfigurationRefused
-from pidispatch.gateway.http.http1 import Departed, Head, Refused, Wire, problem, whole_answer
-from pidispatch.gateway.http.rooms import Room
+from pidispatch.gateway.http.http1 import Departed, Head, HttpRefused, Wire, problem, whole_answer
+from pidispatch.gateway.http.rooms import Allotment
 
 MOST_PATH = 107
 MOST_CONNECTIONS = 128  # of the control socket
@@ -92,12 +92,12 @@ class Listener:
         handler: Handler,
         *,
         admits: Callable[[int], bool] = lambda _uid: True,
-        room: Room | None = None,
+        room: Allotment | None = None,
         run_id: int = CONTROL,
     ) -> None:
         self._path, self._handler, self._admits = path, handler, admits
         self._run_id = run_id
-        self._room = room or Room(
+        self._room = room or Allotment(
             "connections", each=MOST_CONNECTIONS, together=MOST_CONNECTIONS, least=MOST_CONNECTIONS
         )
         self._changed = threading.Condition()
@@ -187,7 +187,7 @@ class Listener:
             head = wire.read_head()
             with self._working(wire):
                 self._handler(wire, head)
-        except Refused as refusal:
+        except HttpRefused as refusal:
             wire.keep_alive = False
             wire.answer(refusal.status, problem("invalid_request_error", f"pidispatch: {refusal.problem}"))
             wire.linger()

@@ -33,7 +33,7 @@ class Limits:
 USUAL_LIMITS = Limits()
 
 
-class Room:
+class Allotment:
     """So many units of `what` for each run and for all. A run that has little is let in even where all is taken.
 
     So no number of greedy runs keeps another from its calls. Thread-safe; a run at its bound is told of once a minute.
@@ -80,7 +80,7 @@ class Rooms:
 
     def __init__(self, limits: Limits) -> None:
         most, all_ = limits.run_connections, limits.all_connections
-        self.connections = Room("connections", each=most, together=all_, least=LEAST_CONNECTIONS)
+        self.connections = Allotment("connections", each=most, together=all_, least=LEAST_CONNECTIONS)
         tunnels = min(limits.run_tunnels, max(most // 2, 1))
-        self.tunnels = Room("tunnels", each=tunnels, together=limits.all_tunnels, least=LEAST_TUNNELS)
-        self.bodies = Room("bytes of bodies", each=RUN_BODIES, together=ALL_BODIES, least=LEAST_BODIES)
+        self.tunnels = Allotment("tunnels", each=tunnels, together=limits.all_tunnels, least=LEAST_TUNNELS)
+        self.bodies = Allotment("bytes of bodies", each=RUN_BODIES, together=ALL_BODIES, least=LEAST_BODIES)

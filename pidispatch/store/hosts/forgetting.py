@@ -11,7 +11,7 @@ from pidispatch.domain.runs.outcome import End
 from pidispatch.domain.runs.run import BoxEnd, Claim, Occupant, Outcome
 from pidispatch.domain.triggers.arrival import Arrival
 from pidispatch.domain.triggers.catchup import Slot
-from pidispatch.domain.triggers.inforce import Entry, Standing
+from pidispatch.domain.triggers.inforce import ScheduleEntry, Standing
 from pidispatch.errors import PidispatchError, StaleEpoch
 from pidispatch.ports import Unrunnable
 from pidispatch.store.audit import audit
@@ -108,7 +108,7 @@ def _forget_schedules(database: Database, host: str) -> None:
     PostgresSchedules(database, host=host, make=_no_run).sync(Standing)
 
 
-def _no_run(entry: Entry, slot: Slot, previous: datetime | None) -> Arrival | Unrunnable:
+def _no_run(entry: ScheduleEntry, slot: Slot, previous: datetime | None) -> Arrival | Unrunnable:
     del entry, slot, previous
     return Unrunnable(words.REMOVED)
 

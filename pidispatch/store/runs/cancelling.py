@@ -41,7 +41,7 @@ ENDED = text("SELECT id FROM runs WHERE state = 'ended' AND id = ANY(:ids)").bin
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CancelRequest:
     """What a cancel found: the run's `state` before it, and the host that must stop its box, None when none holds it."""
 
     run_id: int
@@ -54,7 +54,7 @@ class Asked:
         return self.state is State.ENDED
 
 
-def cancel(database: Database, run_id: int, *, actor: str, reason: str | None = None) -> Asked:
+def cancel(database: Database, run_id: int, *, actor: str, reason: str | None = None) -> CancelRequest:
     """Once this has returned, the run ends as cancelled by an operator, whatever its box does meanwhile.
 
     A run that waits has ended already, and has given back what it held; one that had ended stays as it was.
@@ -66,13 +66,13 @@ def cancel(database: Database, run_id: int, *, actor: str, reason: str | None = 
 
 def _cancel(
     database: Database, lock: TextClause, run_id: int, *, actor: str, reason: str | None
-) -> Asked | None:
+) -> CancelRequest | None:
     with database.transaction() as connection:
         run = connection.execute(lock, {"id": run_id}).one_or_none()
         if run is None:
             return None
         state = State(run.state)
-        asked = Asked(run_id, run.public_id, state, None if state in WAITING else run.host)
+        asked = CancelRequest(run_id, run.public_id, state, None if state in WAITING else run.host)
         if asked.had_ended:
             return asked
         if state in WAITING:
@@ -83,7 +83,9 @@ def _cancel(
     return asked
 
 
-def cancel_if_free(database: Database, run_id: int, *, actor: str, reason: str | None = None) -> Asked | None:
+def cancel_if_free(
+    database: Database, run_id: int, *, actor: str, reason: str | None = None
+) -> CancelRequest | None:
     """As `cancel`; None, changing nothing, where somebody holds the run's row: others need not wait for that one."""
     return _cancel(database, LOCK_FREE, run_id, actor=actor, reason=reason)
 

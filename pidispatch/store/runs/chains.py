@@ -9,7 +9,7 @@ from sqlalchemy.sql import bindparam
 
 from pidispatch.domain.runs.ask import Kinship
 from pidispatch.domain.runs.chaintree import Harvest, TreeCaps, TreeUse, within_tree
-from pidispatch.domain.runs.outbox import Child, Refusal
+from pidispatch.domain.runs.outbox import Child, RequestRefusal
 from pidispatch.domain.runs.run import NewRun
 from pidispatch.ports import ChainAnswer, ChainParent
 from pidispatch.store.database import Database
@@ -85,7 +85,7 @@ def plant(connection: Connection, run_id: int, harvest: Harvest) -> None:
     if children:
         parent = kept(connection, run_id)
         add_runs(connection, [_child(parent, run_id, child) for child in children])
-    refused = sum(isinstance(answer, Refusal) for answer in answers)
+    refused = sum(isinstance(answer, RequestRefusal) for answer in answers)
     told = [_told(answer) for answer in answers[:MOST_TOLD]]
     connection.execute(TELL, {"id": run_id, "refused": refused, "answers": told or None})
 
@@ -119,7 +119,7 @@ def _child(parent: NewRun, run_id: int, asked: Child) -> NewRun:
     )
 
 
-def _told(answer: Child | Refusal) -> dict[str, str]:
+def _told(answer: Child | RequestRefusal) -> dict[str, str]:
     if isinstance(answer, Child):
         return {"request": answer.number, "run": answer.public_id}
     told = {"request": answer.number, "refused": answer.word}

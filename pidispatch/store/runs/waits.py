@@ -10,13 +10,13 @@ from pidispatch.domain import words
 from pidispatch.domain.runs.ask import WaitAfter
 from pidispatch.domain.runs.run import NewRun
 from pidispatch.domain.triggers.wait import (
-    Answer,
     GiveUp,
     HeldRun,
     Hold,
     Progress,
     Start,
     Step,
+    WaitAnswer,
     read,
     written,
 )
@@ -157,5 +157,5 @@ def _keep(connection: Connection, run_id: int, progress: Progress, **more: Any) 
 def _progress(held_since: Any, asked_since: Any, checks: int, faults: int, *last: Any) -> Progress:
     profile, answer, at = last
     return Progress(
-        held_since, asked_since, checks, faults, profile, None if answer is None else Answer(answer), at
+        held_since, asked_since, checks, faults, profile, None if answer is None else WaitAnswer(answer), at
     )

@@ -9,7 +9,16 @@ from sqlalchemy import Connection, text
 
 from pidispatch.domain import words
 from pidispatch.domain.runs.run import NewRun
-from pidispatch.domain.triggers.arrival import PEOPLE, Arrival, Arrived, Became, Delivery, Step, There, decide
+from pidispatch.domain.triggers.arrival import (
+    PEOPLE,
+    Arrival,
+    ArrivalStep,
+    Arrived,
+    Became,
+    Delivery,
+    There,
+    decide,
+)
 from pidispatch.domain.triggers.replicas import replica_subject, replicas_of
 from pidispatch.domain.triggers.subject import SUBJECT
 from pidispatch.domain.triggers.trigger import WhileRunning
@@ -153,7 +162,7 @@ def _answer(connection: Connection, delivery: int, arrived: Arrived, reason: str
     together(connection, (ANSWER, values), (COMMIT, {}))
 
 
-def _act(connection: Connection, arrival: Arrival, step: Step) -> Arrived:
+def _act(connection: Connection, arrival: Arrival, step: ArrivalStep) -> Arrived:
     at = step.at
     if at is None:
         return _start(connection, arrival, None, Became.STARTED)
@@ -225,7 +234,7 @@ def _probes(connection: Connection, arrival: Arrival) -> Probes:
     return Probes(connection, set() if trigger is None else {trigger}, now)
 
 
-def _supersede(connection: Connection, arrival: Arrival, step: Step, old: There) -> Arrived:
+def _supersede(connection: Connection, arrival: Arrival, step: ArrivalStep, old: There) -> Arrived:
     """The new run first: what the old one held in a window is closed last."""
     if step.joins is None:
         new = _start(connection, arrival, old, Became.SUPERSEDING)

@@ -9,7 +9,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 
 from pidispatch.domain import words
 from pidispatch.domain.runs.run import Outcome, Result
-from pidispatch.domain.triggers.breaker import CLOSED, Breaker, Decision, Ended, Rules, Step, decide
+from pidispatch.domain.triggers.breaker import CLOSED, Breaker, BreakerStep, Decision, Ended, Rules, decide
 from pidispatch.ports import BreakerChange, Counted
 from pidispatch.store.audit import audit
 from pidispatch.store.database import Database
@@ -101,7 +101,7 @@ class PostgresBreakers:
 def state_of(row: Row[Any]) -> Breaker:
     """A row of `breakers` as the value that decisions are made of."""
     return Breaker(
-        step=Step(Outcome(row.outcome), row.reason),
+        step=BreakerStep(Outcome(row.outcome), row.reason),
         failures=row.failures,
         opened_at=row.opened_at,
         backoff=timedelta(seconds=row.backoff_seconds),

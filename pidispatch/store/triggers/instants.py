@@ -10,7 +10,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from pidispatch.domain import words
 from pidispatch.domain.runs.names import scheduled_run_id
 from pidispatch.domain.runs.run import NewRun
-from pidispatch.domain.triggers.arrival import WINDOW, Arrival, Became, Step, There, decide
+from pidispatch.domain.triggers.arrival import WINDOW, Arrival, ArrivalStep, Became, There, decide
 from pidispatch.domain.triggers.catchup import Slot, SlotState
 from pidispatch.domain.triggers.subject import RunSubject
 from pidispatch.domain.triggers.trigger import WhileRunning
@@ -152,7 +152,7 @@ class _There:
             for row in connection.execute(LIVE, {"triggers": list(careful)}):
                 self.live[row.trigger_id].append(There(row.id, row.public_id, row.waits, row.stops))
 
-    def step(self, slot: Slot, arrival: Arrival) -> Step:
+    def step(self, slot: Slot, arrival: Arrival) -> ArrivalStep:
         """A run that was asked for elsewhere answers for one punctual instant. What is made up was asked for before."""
         told = self.told.pop(arrival.subject.key, None) if slot.state is SlotState.RAN else None
         live = self.live.get(arrival.run.trigger_id, []) if _looks(arrival) else []

@@ -13,7 +13,7 @@ from pidispatch.domain.runs.run import NewRun
 from pidispatch.domain.schedules.timetable import Timetable
 from pidispatch.domain.triggers.arrival import Arrival, Became
 from pidispatch.domain.triggers.catchup import MOST_MADE_UP, Slot, SlotState, decide
-from pidispatch.domain.triggers.inforce import Entry
+from pidispatch.domain.triggers.inforce import ScheduleEntry
 from pidispatch.domain.triggers.trigger import Missed
 from pidispatch.ports import MakeRun, Unrunnable
 from pidispatch.store.runs.submissions import add_runs
@@ -56,11 +56,11 @@ class Batch:
         self._connection = connection
         self._make = make
         self._now = now
-        self._decided: list[tuple[str, Slot, Entry | None]] = []
+        self._decided: list[tuple[str, Slot, ScheduleEntry | None]] = []
         self._moves: list[dict[str, Any]] = []
 
     def add(
-        self, schedule: str, timetable: Timetable, since: datetime, entry: Entry, missed: Missed
+        self, schedule: str, timetable: Timetable, since: datetime, entry: ScheduleEntry, missed: Missed
     ) -> datetime:
         """Decide what has come of one schedule later than `since`; returns up to when."""
         come, following = timetable.come(since, self._now, CHUNK + MOST_MADE_UP)
@@ -93,7 +93,9 @@ class Batch:
         stop_superseded(self._connection, decided)
         return sum(run.cause is None for run in runs)
 
-    def _instant(self, schedule: str, slot: Slot, entry: Entry | None, previous: datetime | None) -> Instant:
+    def _instant(
+        self, schedule: str, slot: Slot, entry: ScheduleEntry | None, previous: datetime | None
+    ) -> Instant:
         if entry is None or not _starts(slot):
             return Instant(schedule, slot)
         made = self._make(entry, slot, previous)
@@ -118,7 +120,7 @@ class Batch:
             if several:
                 self._connection.execute(statement, several)
 
-    def _undecided(self) -> list[tuple[str, Slot, Entry | None]]:
+    def _undecided(self) -> list[tuple[str, Slot, ScheduleEntry | None]]:
         if not self._decided:
             return []
         asked = {
@@ -153,7 +155,9 @@ def _skipped(decided: Decided, reason: str) -> Decided:
     return replace(decided, became=Became.SKIPPED, slot=slot, run=None, starts=None, stops=None)
 
 
-def lock_ahead(connection: Connection, make: MakeRun, entries: Sequence[Entry], now: datetime) -> None:
+def lock_ahead(
+    connection: Connection, make: MakeRun, entries: Sequence[ScheduleEntry], now: datetime
+) -> None:
     """Lock the subjects of several batches that are to be written one after the other: theirs would come out of order."""
     made = [make(entry, Slot(now, SlotState.RAN), None) for entry in entries]
     lock_subjects(connection, [each.subject for each in made if isinstance(each, Arrival)])

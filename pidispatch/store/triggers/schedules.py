@@ -10,7 +10,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from pidispatch.domain import words
 from pidispatch.domain.schedules.timetable import Timetable
 from pidispatch.domain.triggers.catchup import Slot, SlotState
-from pidispatch.domain.triggers.inforce import Entry, Standing
+from pidispatch.domain.triggers.inforce import ScheduleEntry, Standing
 from pidispatch.domain.triggers.trigger import Missed
 from pidispatch.ports import MakeRun, Planned
 from pidispatch.store.database import Database
@@ -112,13 +112,13 @@ class PostgresSchedules:
     def _is_to_go(self, row: Row[Any], standing: Standing) -> bool:
         return row.host == self._host and row.removed_at is None and row.id not in standing.entries
 
-    def _may_have(self, row: Row[Any], entry: Entry) -> bool:
+    def _may_have(self, row: Row[Any], entry: ScheduleEntry) -> bool:
         """Another host keeps what it plans, while it lives and has the folder, or has no less than we."""
         mine = row.host == self._host or row.removed_at is not None or not row.alive
         return mine or (entry.served and not row.served)
 
     def _continued(
-        self, connection: Connection, row: Row[Any], entry: Entry, now: datetime
+        self, connection: Connection, row: Row[Any], entry: ScheduleEntry, now: datetime
     ) -> dict[str, Any]:
         """How far it is planned, once what came before the edit has its slots."""
         old = _timetable(row)
@@ -148,7 +148,7 @@ class PostgresSchedules:
         if rows:
             connection.execute(REMOVE, [{"id": row.id, "now": now} for row in rows])
 
-    def _told(self, entry: Entry, standing: Standing) -> dict[str, Any]:
+    def _told(self, entry: ScheduleEntry, standing: Standing) -> dict[str, Any]:
         return {
             "id": entry.id,
             "host": self._host,
@@ -162,7 +162,7 @@ class PostgresSchedules:
         }
 
 
-def _from(*, now: datetime, entry: Entry) -> dict[str, Any]:
+def _from(*, now: datetime, entry: ScheduleEntry) -> dict[str, Any]:
     """Planned from now on: what a pattern names in the past is no business of it."""
     return {"planned_until": now, "next_at": entry.timetable.next(now), "now": now}
 

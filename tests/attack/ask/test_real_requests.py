@@ -7,7 +7,7 @@ import pytest
 from pidispatch.domain.providers.wireapis import ANTHROPIC, OPENAI, RESPONSES
 from pidispatch.entrypoints.scripted import SCENARIOS, usage_of
 from pidispatch.entrypoints.scripted.wire_responses import responses_stream
-from pidispatch.gateway.calls.bounding import Bounds
+from pidispatch.gateway.calls.bounding import RequestBounds
 from pidispatch.gateway.calls.envelope import read_envelope
 from pidispatch.gateway.calls.reach import Reach
 from pidispatch.ports import ProviderFacts, Ticket
@@ -40,6 +40,6 @@ def test_every_request_of_a_run_is_of_known_shapes(engine, job, gateway, api):
     assert len(sent) > 1
     facts = ProviderFacts(name="scripted", api=api, known_to_pi=False, credential=True)
     for body in sent:
-        bound = Bounds().of(7, facts, read_envelope(body, api), body)
+        bound = RequestBounds().of(7, facts, read_envelope(body, api), body)
         assert bound.problem is None
         assert Reach().judge(Ticket(7, "local:7", 1, "scripted"), bound.found) is None

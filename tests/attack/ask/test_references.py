@@ -6,10 +6,10 @@ import pytest
 
 from pidispatch.domain.egress.allowlist import Allowlist, read_entries
 from pidispatch.domain.providers.wireapis import ANTHROPIC, OPENAI, RESPONSES
-from pidispatch.gateway.calls.bounding import Bounds
+from pidispatch.gateway.calls.bounding import RequestBounds
 from pidispatch.gateway.calls.envelope import NotARequest, read_envelope
 from pidispatch.gateway.calls.reach import Reach
-from pidispatch.gateway.egress.log import Evidence
+from pidispatch.gateway.egress.log import EgressLog
 from pidispatch.ports import CallEnd, ProviderFacts, Ticket
 from tests.gateway.fakes import FakeCaps
 from tests.gateway.parts import UnixClient
@@ -24,7 +24,7 @@ def of(api, bounds=None, **members):
     name = "input" if api == RESPONSES else "messages"
     body = json.dumps({"model": "m", name: [{"role": "user", "content": "hi"}], **members}).encode()
     facts = ProviderFacts(name="any", api=api, known_to_pi=True, credential=True)
-    return (bounds or Bounds()).of(7, facts, read_envelope(body, api), body)
+    return (bounds or RequestBounds()).of(7, facts, read_envelope(body, api), body)
 
 
 def said(api, *parts):
@@ -203,7 +203,7 @@ def test_the_word_of_an_operator_means_all_dates_of_a_tool_and_no_other_one():
 def test_tries_are_kept_as_evidence():
     kept = []
 
-    class Notes(Evidence):
+    class Notes(EgressLog):
         def note(self, run_id, target, reason, *, allowed, connections=0, up=0, down=0):
             kept.append((run_id, target.host, str(reason), allowed))
 
@@ -252,7 +252,7 @@ REFERRING = [
 
 @pytest.mark.parametrize(("api", "members"), REFERRING)
 def test_a_request_that_refers_is_never_learned_from_and_never_found(api, members):
-    bounds = Bounds()
+    bounds = RequestBounds()
     small = CallEnd(200, "stop", tokens_in=5)
     first = of(api, bounds, **members)
     bounds.learn(7, first, small)
@@ -268,7 +268,7 @@ def test_a_request_that_refers_is_never_learned_from_and_never_found(api, member
 
 
 def test_what_was_learned_without_references_is_still_found():
-    bounds = Bounds()
+    bounds = RequestBounds()
     text = {"messages": [{"role": "user", "content": "x" * 50_000}]}
     bounds.learn(7, of(ANTHROPIC, bounds, **text), CallEnd(200, "stop", tokens_in=900))
 

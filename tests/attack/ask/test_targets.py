@@ -13,7 +13,7 @@ from pidispatch.domain.egress.hostname import read_target
 from pidispatch.gateway.calls.reach import Reach, read_address
 from pidispatch.gateway.egress.dial import Outside, Unreached
 from pidispatch.gateway.egress.plainhttp import read_asked
-from pidispatch.gateway.http.http1 import Refused, parse_head
+from pidispatch.gateway.http.http1 import HttpRefused, parse_head
 from pidispatch.gateway.wire.references import References
 from pidispatch.ports import Ticket
 
@@ -56,7 +56,7 @@ class Dialler:
         line = f"GET {raw} HTTP/1.1" if raw.startswith("http://") else f"CONNECT {raw} HTTP/1.1"
         try:
             head = parse_head(line.encode("utf-8", "surrogatepass") + b"\r\nhost: allowed.example")
-        except Refused:
+        except HttpRefused:
             return []
         asked = None if head.method == "CONNECT" else read_asked(head)
         target = read_target(head.path) if head.method == "CONNECT" else asked and asked.target

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from pidispatch.domain.box.disks import Bounds
+from pidispatch.domain.box.disks import DiskBounds
 from pidispatch.domain.box.sandbox import (
     LABEL_ATTEMPT,
     LABEL_INSTALLATION,
@@ -114,7 +114,7 @@ class Lab:
             watch=self.boxes,
             boxes=self.boxes,
             occupants=self.rows,
-            bounds=Bounds(),
+            bounds=DiskBounds(),
         )
 
     def measure(self, places):

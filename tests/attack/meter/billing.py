@@ -10,7 +10,7 @@ from typing import Any
 
 from pidispatch.domain.providers.rates import Price, Tokens
 from pidispatch.domain.providers.wireapis import ANTHROPIC, OPENAI, RESPONSES
-from pidispatch.gateway.calls.upstream import Answer, UpstreamFailed
+from pidispatch.gateway.calls.upstream import ProviderAnswer, UpstreamFailed
 from tests.gateway.counting import counted
 
 UNLIMITED = 1_000_000
@@ -51,20 +51,22 @@ class BillingProvider:
         """Nothing is open."""
 
     @contextlib.contextmanager
-    def post(self, url: str, fields: Any, body: bytes, line: Any, patience: Any) -> Iterator[Answer]:
+    def post(self, url: str, fields: Any, body: bytes, line: Any, patience: Any) -> Iterator[ProviderAnswer]:
         how, asked = self.behaviour, json.loads(body)
         if how.cut == "connect":
             raise UpstreamFailed("ConnectError", sent=False)
         call = _Work(self, how, _api(url), asked, self._width)
         if how.status != 200:
             self.bill += call.cost(self._price, call.made) if how.status in {504, 520, 524} else 0
-            yield Answer(how.status, (JSON,), iter((b'{"error":{"message":"no"}}',)))
+            yield ProviderAnswer(how.status, (JSON,), iter((b'{"error":{"message":"no"}}',)))
             return
         if how.cut is not None and how.cut_at == 0:
             self.bill += call.cost(self._price, call.made_when_cut())
             raise call.broken(line)
         packed = () if how.coding is None else (("content-encoding", how.coding),)
-        yield Answer(200, (SSE if asked.get("stream") else JSON, *packed), call.chunks(line, self._price))
+        yield ProviderAnswer(
+            200, (SSE if asked.get("stream") else JSON, *packed), call.chunks(line, self._price)
+        )
 
 
 class _Work:

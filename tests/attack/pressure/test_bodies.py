@@ -14,7 +14,7 @@ import pytest
 
 from pidispatch.gateway.calls.judges import SMALL, Judges, is_easy
 from pidispatch.gateway.calls.judging import Question, judge
-from pidispatch.gateway.http.http1 import MOST_BODY, MOST_CHUNKS, Refused, Wire
+from pidispatch.gateway.http.http1 import MOST_BODY, MOST_CHUNKS, HttpRefused, Wire
 from pidispatch.gateway.http.rooms import LEAST_BODIES, RUN_BODIES, Limits
 from pidispatch.gateway.wire.scanning import NotARequest
 from pidispatch.ports import ProviderFacts
@@ -133,7 +133,7 @@ def test_a_judge_that_dies_is_replaced_and_its_body_not_sent(judges):
     process._child.kill()
     process._child.wait()
 
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(HttpRefused) as refused:
         own.judge(question(), b'{"model":"c","input":"' + b"x" * (2 * SMALL) + b'"}')
 
     assert refused.value.status == 413
@@ -144,7 +144,7 @@ def test_a_judge_that_dies_is_replaced_and_its_body_not_sent(judges):
 def test_a_judge_that_takes_too_long_is_ended(judges):
     own = Judges(seconds=0.0)
 
-    with pytest.raises(Refused):
+    with pytest.raises(HttpRefused):
         own.judge(question(), b'{"model":"c","input":"' + b"x" * (2 * SMALL) + b'"}')
 
     assert own._started == 0
@@ -193,7 +193,7 @@ def test_a_body_in_tiny_chunks_is_refused():
     wire._pending += theirs_head
     head = wire.read_head()
 
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(HttpRefused) as refused:
         wire.read_body(head)
 
     assert refused.value.status == 413

@@ -107,10 +107,10 @@ def test_a_run_refused_for_what_it_asks_waits_alone(make_house, replies):
 def test_the_runs_that_wait_for_a_slot_take_turns():
     """One run's hundred calls came first; another's one call is not behind them."""
     from pidispatch.domain.providers.pressure import Heard
-    from pidispatch.gateway.calls.pressure import Asker, Waiter
+    from pidispatch.gateway.calls.pressure import Asker, WaitingCall
 
     pressure = Pressure(hold_seconds=100.0)
-    holder = Waiter(0, Asker("p", "m", 1, slots=1))
+    holder = WaitingCall(0, Asker("p", "m", 1, slots=1))
     leave = pressure.wait(holder, deadline=1e9, given_up=lambda: False)
     served = []
 
@@ -119,8 +119,8 @@ def test_the_runs_that_wait_for_a_slot_take_turns():
         served.append(waiter.asker.run)
         pressure.report(waiter.asker, given, Heard(), over=True)
 
-    waiters = [Waiter(number, Asker("p", "m", 1, slots=1)) for number in range(1, 30)]
-    waiters.append(Waiter(30, Asker("p", "m", 2, slots=1)))
+    waiters = [WaitingCall(number, Asker("p", "m", 1, slots=1)) for number in range(1, 30)]
+    waiters.append(WaitingCall(30, Asker("p", "m", 2, slots=1)))
     threads = [threading.Thread(target=wait, args=(waiter,), daemon=True) for waiter in waiters]
     for thread in threads:
         thread.start()

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from pidispatch.domain.limits.settings import Effective, Overlay, merge, parse_overlay
 from pidispatch.domain.limits.settingsedit import value_of, with_key
-from pidispatch.domain.limits.settingskeys import KEYS, Kind, key_meant
+from pidispatch.domain.limits.settingskeys import KEYS, SettingKind, key_meant
 from pidispatch.domain.text.jsonfile import Number, read_json
 from pidispatch.errors import ConfigurationRefused
 
 BASE = Effective(provider="anthropic", model="sonnet", max_turns=30, daily_cap=25, concurrency=3)
-WHOLE = [name for name, key in KEYS.items() if key.kind is Kind.WHOLE]
-AMOUNTS = [name for name, key in KEYS.items() if key.kind is Kind.AMOUNT]
+WHOLE = [name for name, key in KEYS.items() if key.kind is SettingKind.WHOLE]
+AMOUNTS = [name for name, key in KEYS.items() if key.kind is SettingKind.AMOUNT]
 
 
 def parse(**keys):
@@ -294,7 +294,12 @@ def test_a_value_is_shown_as_it_is_written():
     assert value_of(None, "dailyCap") is None
 
 
-TEXTS = {Kind.WHOLE: "7", Kind.AMOUNT: "1.5", Kind.WORD: "x", Kind.PROFILES: "a:/a"}
+TEXTS = {
+    SettingKind.WHOLE: "7",
+    SettingKind.AMOUNT: "1.5",
+    SettingKind.WORD: "x",
+    SettingKind.PROFILES: "a:/a",
+}
 
 
 @settings(deadline=None)

@@ -8,7 +8,7 @@ from pidispatch.domain.triggers.trigger import Kind, TriggerType
 
 
 @dataclass(slots=True)
-class Seen:
+class SeenEntries:
     """What the entries above this one have taken: an id, or their forge's one comment."""
 
     ids: dict[str, int] = field(default_factory=dict)
@@ -25,7 +25,7 @@ class Draft:
     entry: Part
     on: Part
     run: Part
-    seen: Seen
+    seen: SeenEntries
     work: dict[str, Any] = field(default_factory=dict)
     ask: dict[str, Any] = field(default_factory=dict)
 

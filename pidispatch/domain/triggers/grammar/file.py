@@ -3,7 +3,7 @@
 from pidispatch.domain.text.fields import Report, root_entry
 from pidispatch.domain.text.jsonfile import Node, read_json, shown
 from pidispatch.domain.triggers.grammar.cron import read_pattern, take_id
-from pidispatch.domain.triggers.grammar.draft import Draft, Seen
+from pidispatch.domain.triggers.grammar.draft import Draft, SeenEntries
 from pidispatch.domain.triggers.grammar.extras import (
     read_clock,
     read_identity,
@@ -13,7 +13,7 @@ from pidispatch.domain.triggers.grammar.extras import (
 )
 from pidispatch.domain.triggers.grammar.nearmiss import MISPLACED
 from pidispatch.domain.triggers.grammar.on import read_event
-from pidispatch.domain.triggers.grammar.part import Part, Stopped
+from pidispatch.domain.triggers.grammar.part import EntryStopped, Part
 from pidispatch.domain.triggers.grammar.run import read_work
 from pidispatch.domain.triggers.trigger import Cron, Disarmed, Kind, On, Trigger, Triggers, TriggerType
 from pidispatch.errors import ConfigurationRefused
@@ -32,7 +32,7 @@ def parse_triggers(content: bytes, file: str) -> Triggers:
         raise ConfigurationRefused([f'{file}:{line}: "triggers" must be a list of entries'])
     root = Part(report, "the file", "", root_entry(root_node, report, wanted).fields, root_node.line)
     root.given("triggers")
-    seen = Seen()
+    seen = SeenEntries()
     found = [_trigger(report, index, node, seen) for index, node in enumerate(entries.value)]
     root.drop_unknown()
     report.close()
@@ -41,19 +41,19 @@ def parse_triggers(content: bytes, file: str) -> Triggers:
     return Triggers(triggers, tuple(report.notes))
 
 
-def _trigger(report: Report, index: int, node: Node, seen: Seen) -> Trigger | None:
+def _trigger(report: Report, index: int, node: Node, seen: SeenEntries) -> Trigger | None:
     try:
         return _read(_draft(report, index, node, seen))
-    except Stopped:
+    except EntryStopped:
         return None
 
 
-def _draft(report: Report, index: int, node: Node, seen: Seen) -> Draft:
+def _draft(report: Report, index: int, node: Node, seen: SeenEntries) -> Draft:
     """The entry as far as the matrix of types and kinds goes: it says who may start what."""
     where = f"triggers[{index}]{_called(node)}"
     if not isinstance(node.value, dict):
         report.refuse(node.line, f"{where}: must be an object")
-        raise Stopped
+        raise EntryStopped
     entry = Part(report, where, "", node.value, node.line)
     on, run = _object(entry, "on"), _object(entry, "run")
     kind_of_event = TriggerType(_word(on, "type", tuple(TriggerType)))

@@ -6,7 +6,7 @@ or an excluded tool that is not read leaves a file that looks as if it were.
 
 from collections.abc import Iterable
 
-from pidispatch.domain.text.lookalikes import Family, family_of
+from pidispatch.domain.text.lookalikes import KeyFamily, family_of
 from pidispatch.domain.triggers.grammar.part import Part
 
 WAIT = family_of("run", gaps=False, waitFor="")
@@ -21,7 +21,7 @@ MODELS = family_of(
     maxCostUsd="maxcost",
 )
 # The keys that are not the reference's own. `while_running` loses its separator here as any spelling does.
-OURS_ON = Family(
+OURS_ON = KeyFamily(
     "on",
     {
         **dict.fromkeys(("repo", "repos", "repositories", "repository"), "repo"),
@@ -47,7 +47,7 @@ MISPLACED = (WAIT, BACKEND, TOOLS, MODELS)
 _LEGAL_ELSEWHERE = {"run": frozenset({"repository"})}
 
 
-def sweep(parts: Iterable[Part], family: Family) -> None:
+def sweep(parts: Iterable[Part], family: KeyFamily) -> None:
     """Refuse each key that is meant to be one of the family and is not read as it."""
     legal = frozenset(family.meant.values())
     for part in parts:

@@ -5,18 +5,18 @@ from collections.abc import Iterator
 from typing import NoReturn
 
 from pidispatch.domain.limits.scopes import trim
-from pidispatch.domain.text.fields import Entry, Report
+from pidispatch.domain.text.fields import FileEntry, Report
 from pidispatch.domain.text.jsonfile import Node, shown
 
 _REMARKS = ("_", "$", "#", "//")
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,60}(?:\[[0-9]+\])?")
 
 
-class Stopped(Exception):
+class EntryStopped(Exception):
     """The entry was refused, and its report says why."""
 
 
-class Part(Entry):
+class Part(FileEntry):
     """An entry (`name` empty), its `on`, or its `run`. Unlike in other files, null is a value that was written."""
 
     def __init__(self, report: Report, where: str, name: str, fields: dict[str, Node], line: int) -> None:
@@ -26,7 +26,7 @@ class Part(Entry):
     def refuse(self, name: str, problem: str) -> NoReturn:
         """End the entry. `name` may have the index of an item behind it: `models[2]`."""
         self.report.refuse(self._line_of(name), f"{self._place(name)} {problem}")
-        raise Stopped
+        raise EntryStopped
 
     def given(self, name: str) -> Node | None:
         """What was written, null too; None when nothing was."""

@@ -11,7 +11,7 @@ REVIEW_STATES = ("approved", "changes_requested", "commented")
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class ForgeWords:
     """`labelled` and `closed` are the actions of a pull request that say so, None where a forge has none."""
 
     pull_request: tuple[str, ...]
@@ -20,24 +20,24 @@ class Words:
     issue: tuple[str, ...] = ()
 
 
-WORDS: Mapping[Kind, Words] = MappingProxyType(
+WORDS: Mapping[Kind, ForgeWords] = MappingProxyType(
     {
-        Kind.GITHUB: Words(
+        Kind.GITHUB: ForgeWords(
             ("labeled", "opened", "synchronize", "reopened", REVIEW_SUBMITTED, "closed"),
             labelled="labeled",
             closed="closed",
             issue=("closed",),
         ),
-        Kind.GITLAB: Words(
+        Kind.GITLAB: ForgeWords(
             ("open", "update", "reopen", "approved", "close"), closed="close", issue=("close",)
         ),
-        Kind.FORGEJO: Words(
+        Kind.FORGEJO: ForgeWords(
             ("label_updated", "opened", "synchronized", "reopened", "closed"),
             labelled="label_updated",
             closed="closed",
             issue=("closed",),
         ),
-        Kind.AZURE: Words(("created", "updated")),
+        Kind.AZURE: ForgeWords(("created", "updated")),
     }
 )
 CLOSE_WORDS = ", ".join(f"{kind}: {words.closed}" for kind, words in WORDS.items() if words.closed)
