@@ -41,8 +41,8 @@ from pidispatch.services.postgres import EmbeddedPostgres  # noqa: E402
 from pidispatch.services.valkey import EmbeddedValkey  # noqa: E402
 from pidispatch.store import schema  # noqa: E402
 from pidispatch.store.database import Database  # noqa: E402
-from pidispatch.store.hosts.hosts import PostgresHosts  # noqa: E402
-from pidispatch.store.triggers.schedules import PostgresSchedules  # noqa: E402
+from pidispatch.store.hosts.hosts import Hosts  # noqa: E402
+from pidispatch.store.triggers.schedules import Schedules  # noqa: E402
 from pidispatch.upkeep.scheduledruns import ScheduledRuns  # noqa: E402
 from pidispatch.upkeep.scheduler import Scheduler  # noqa: E402
 
@@ -100,7 +100,7 @@ def database_of(postgres: EmbeddedPostgres, name: str) -> Iterator[tuple[str, Da
     database = Database(url)
     try:
         schema.upgrade(database)
-        PostgresHosts(database, host=HOST).register(
+        Hosts(database, host=HOST).register(
             worker="w", pid=1, version="0", capacity=4, identity=Identity(None, "benchmark")
         )
         yield url, database
@@ -128,7 +128,7 @@ def plan(postgres: EmbeddedPostgres, *, quick: bool) -> Measured:
     """From a new file to its rows, an edit of one entry, then all of them due at one moment."""
     del quick  # it takes some seconds either way
     with database_of(postgres, "plan") as (_, database):
-        schedules = PostgresSchedules(database, host=HOST, make=RUNS)
+        schedules = Schedules(database, host=HOST, make=RUNS)
         standing = standing_of(entries(MANY, lambda n: f"{n % 60} {n % 24} * * *"), SETTLED)
         steps = {"a new file becomes rows": _timed(lambda: schedules.sync(lambda: standing))}
         steps["a look that finds nothing new"] = _timed(lambda: schedules.sync(lambda: standing))
@@ -159,7 +159,7 @@ class Watched:
 
     def __init__(self, url: str, redis: str) -> None:
         self.database = Database(url)
-        self._schedules = PostgresSchedules(self.database, host=HOST, make=RUNS)
+        self._schedules = Schedules(self.database, host=HOST, make=RUNS)
         self._broker = make_broker(redis)
         self._bell = RedisBell(self._broker)
         self._last: Planned | None = None

@@ -9,22 +9,13 @@ from typing import Any, Protocol
 from pidispatch.domain.box.disks import FileSystem
 from pidispatch.domain.box.sandbox import BoxSpec, Inode, Mount
 from pidispatch.domain.files.inforce import FileLook, InForce, KeptContent
-from pidispatch.domain.health.hostidentity import Contender, Identity
-from pidispatch.domain.limits.policy import Basis, Policy
-from pidispatch.domain.limits.windows import Cap
+from pidispatch.domain.limits.admission import Refused
+from pidispatch.domain.limits.policy import Policy
 from pidispatch.domain.providers.rates import CostClass, Doubt, Rating
-from pidispatch.domain.runs.ask import Terms
-from pidispatch.domain.runs.chaintree import Harvest
 from pidispatch.domain.runs.outbox import Letter
-from pidispatch.domain.runs.outcome import Again, End
-from pidispatch.domain.runs.run import AttemptFacts, BoxEnd, Claim, Job, Occupant, Waiting, Workspace
-from pidispatch.domain.runs.session import FRESH, KeptSession, NotKept, Staged
-from pidispatch.domain.triggers.arrival import Arrival, Arrived, Delivery
-from pidispatch.domain.triggers.catchup import Slot
-from pidispatch.domain.triggers.inforce import ScheduleEntry, Standing
-from pidispatch.domain.triggers.oneshot import Spent
+from pidispatch.domain.runs.run import Claim, Workspace
+from pidispatch.domain.runs.session import NotKept
 from pidispatch.domain.triggers.trigger import Disarmed, Triggers
-from pidispatch.domain.triggers.wait import HeldRun, Step
 
 
 class Gate(Protocol):
@@ -32,116 +23,6 @@ class Gate(Protocol):
 
     def admit(self) -> Claim | None:
         """Admit the next due run of this host, or None when nothing may start. Never admits on an error."""
-
-
-Facts = dict[str, Any]
-"""The gates a run passed and the numbers they saw, as JSON; read back by `pidispatch explain`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ready:
-    """What the cheap checks found for one waiting run: what is in force, the folder's identity, its limits.
-
-    `mutex` is the scope key of the folder by host, device and inode; None for runs without a folder. `within` are those of
-    the directories it lies in, and `owner` is its user. `concurrent`
-    bounds the runs at a time of a scope, `capacity` those of this host. `basis` are the operator's files that the limits were read from.
-    """
-
-    terms: Terms
-    image_id: str
-    engine_id: str
-    mutex: str | None
-    caps: tuple[Cap, ...]
-    capacity: int
-    concurrent: Mapping[str, int]
-    project: str | None
-    facts: Facts
-    basis: Sequence[Basis] = ()
-    within: Sequence[str] = ()
-    owner: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Admitted:
-    claim: Claim
-
-
-@dataclass(frozen=True, slots=True)
-class Deferred:
-    """Not now. `until` is when it is due again, where that is known."""
-
-    cause: str
-    until: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    reason: str
-    why: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Passed:
-    """Somebody else changed the run since it was looked at."""
-
-
-@dataclass(frozen=True, slots=True)
-class NoRoom:
-    """The host is full; the run stays as it was."""
-
-
-Answer = Admitted | Deferred | Refused | Passed | NoRoom
-
-
-class Admissions(Protocol):
-    """The admission transaction, and the answers that need no reservation. Raises DatabaseUnavailable."""
-
-    def next_due(self, passed: Sequence[int]) -> Waiting | None:
-        """The run that should start next on this host, leaving out ids in `passed`. For a moment nobody else is given it."""
-
-    def admit(self, run: Waiting, ready: Ready) -> Answer:
-        """Pause, folder, scopes, capacity, windows, reservation and state change: together or not at all."""
-
-    def defer(self, run: Waiting, *, cause: str, until: datetime, facts: Facts) -> None:
-        """Not now: the run is due again at `until`."""
-
-    def refuse(
-        self, run: Waiting, *, refusal: Refused, provider: str | None, model: str | None, facts: Facts
-    ) -> None:
-        """Not at all: the run ends as policy, holding nothing that was not spent."""
-
-    def sync(self, bounds: Mapping[str, int], *, capacity: int) -> None:
-        """Make the bounds of scopes and of this host known to every look-up."""
-
-
-@dataclass(frozen=True, slots=True)
-class BreakerChange:
-    """A breaker that opened, or was closed by a success: of which trigger, and by the end of which run."""
-
-    trigger_id: str
-    opened: bool
-    run: str
-    reason: str | None
-    failures: int
-    probe_at: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
-class Counted:
-    """How many ended runs were counted, and what came of it."""
-
-    endings: int = 0
-    changes: Sequence[BreakerChange] = ()
-
-
-class Breakers(Protocol):
-    """The breakers of triggers, kept up with the runs that ended. Both raise DatabaseUnavailable."""
-
-    def count(self) -> Counted:
-        """Count some of the ended runs, each once whoever counts; what another process counts is left to it."""
-
-    def held_back(self, run_id: int) -> str | None:
-        """`breaker-open`; `breaker-counting` while an ending of its trigger is not counted; None: it may start."""
 
 
 class KeptFiles(Protocol):
@@ -235,81 +116,8 @@ Raises GatewayUnavailable where nobody can say what its secrets are.
 """
 
 
-class Sessions(Protocol):
-    def kept(self, run_id: int) -> KeptSession | None:
-        """The session that was kept of this run; None when none was, or it is deleted. Raises DatabaseUnavailable."""
-
-
 HeadCommit = Callable[[str], str | None]
 """The commit that a folder's HEAD names, read from its files; None when they do not say. Never raises."""
-
-
-@dataclass(frozen=True, slots=True)
-class ChainParent:
-    """What a run hands down: `commit` is what its folder's HEAD named before its agent started.
-
-    `cost_cap_micros` is what it was asked to spend at most, None for as configured.
-    """
-
-    kind: str
-    public_id: str
-    depth: int
-    folder: bytes | None
-    image: str | None
-    cost_cap_micros: int | None
-    commit: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class ChainAnswer:
-    """What became of one request: the public id of its run, or the word it was refused with, and a second word."""
-
-    request: str
-    run: str | None
-    refused: str | None
-    why: str | None
-
-
-class Chains(Protocol):
-    """Both raise DatabaseUnavailable."""
-
-    def parent(self, run_id: int) -> ChainParent:
-        """What the children of this run would inherit."""
-
-    def answers(self, run_id: int) -> Sequence[ChainAnswer]:
-        """What became of the requests of a run that has ended, of at most 100 of them."""
-
-
-class Arrivals(Protocol):
-    """A delivery and its answer are written together. Raise DatabaseUnavailable."""
-
-    def answered(self, source: str, delivery_id: str) -> Arrived | None:
-        """What the same delivery would be told now, as a duplicate; None while it would be decided."""
-
-    def arrive(self, arrival: Arrival) -> Arrived:
-        """One decision for one subject at a time. Ring for every answer but skipped, duplicate and dropped."""
-
-    def drop(self, delivery: Delivery, reason: str) -> Arrived:
-        """Nothing starts. The same delivery sent again may be decided anew; a duplicate is told as one."""
-
-
-class OneShots(Protocol):
-    """The one-shot triggers that are spent. Raise DatabaseUnavailable."""
-
-    def to_mark(self) -> Sequence[Spent]:
-        """Those whose run got its go and has ended, and whose mark in the file nobody has noted yet."""
-
-    def marked_in(self, place: str) -> Sequence[Spent]:
-        """Those whose mark was written into the file that `place` names."""
-
-    def marked(self, spent: Spent, place: str) -> bool:
-        """Note that the file holds the mark; the first place stays. False when it was armed again meanwhile."""
-
-    def rearm_unmarked(self, spent: Spent, by: str) -> bool:
-        """Somebody deleted the mark: archive and audit. False when it was armed, or spent anew, meanwhile."""
-
-    def rearm(self, key: str, by: str) -> str:
-        """Archive and audit at an operator's word; returns the run that had spent it. Raises CannotRearm."""
 
 
 class TriggersFile(Protocol):
@@ -323,66 +131,6 @@ class TriggersFile(Protocol):
 
     def mark(self, key: str, mark: Disarmed | None) -> bool:
         """Put the mark into the entry of this identity, or take it out. False: no such entry, or not possible now."""
-
-
-@dataclass(frozen=True, slots=True)
-class Unrunnable:
-    """An instant of a schedule that leads to no run. `reason` is the word of its slot."""
-
-    reason: str
-
-
-MakeRun = Callable[[ScheduleEntry, Slot, datetime | None], Arrival | Unrunnable]
-"""One instant of an entry and the run that it would start; the last argument is when the schedule's run before it ended, or started."""
-
-
-@dataclass(frozen=True, slots=True)
-class Planned:
-    """What one look at the schedules did. `due`: how many were due; `runs`: how many runs may start at once.
-
-    `now` is Postgres's clock, `next_at` the next instant of any schedule of this host; None: none will come.
-    """
-
-    now: datetime
-    due: int
-    runs: int
-    next_at: datetime | None
-
-
-class Schedules(Protocol):
-    """The schedules of this host, as rows. `now` None is Postgres's clock. Raises DatabaseUnavailable."""
-
-    def sync(self, current: Callable[[], Standing], now: datetime | None = None) -> Standing:
-        """Make the entries known: new ones are planned from now on, those that are gone stop, an edit takes effect.
-
-        `current` is asked while no other process can sync, so an older file never follows a newer one. Instants that
-        came before an edit of their pattern and have no slot yet get it here, by the old pattern.
-        """
-
-    def plan(self, standing: Standing, now: datetime | None = None) -> Planned:
-        """Give the instants that have come their slots and runs, a bounded number of schedules, in one transaction.
-
-        What another process plans at this moment is left to it, and so is what was synced with other entries.
-        """
-
-
-class Waits(Protocol):
-    """The runs that are held for something named. Raises DatabaseUnavailable."""
-
-    def claim(self, *, asking: bool, slots: int) -> HeldRun | None:
-        """Take a due one for a look, for as long as a look may last; whoever dies with it loses it then.
-
-        With `asking` one whose programs are to be asked, while fewer than `slots` are being asked anywhere.
-        """
-
-    def settle(self, held: HeldRun, step: Step) -> Step | None:
-        """Write what was decided; returns what was written, None when the claim is stale and nothing was.
-
-        A start is written as superseded when another run of its key has been let go meanwhile.
-        """
-
-    def seconds_to_next(self) -> float | None:
-        """Until one is due that nobody looks at; negative when it has been for a while. None: there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -406,113 +154,11 @@ class WaitChecks(Protocol):
         """End every program that runs now, and let none begin."""
 
 
-class Runs(Protocol):
-    """Move a run forward. A write whose epoch is stale raises StaleEpoch. Raises DatabaseUnavailable."""
-
-    def preparing(self, claim: Claim) -> Job:
-        """Admitted to preparing; returns what the attempt needs."""
-
-    def boxed(
-        self,
-        claim: Claim,
-        *,
-        container_id: str,
-        name: str,
-        commit_before: str | None = None,
-        session: Staged = FRESH,
-    ) -> Claim:
-        """Preparing to running, with the container recorded: only from here on can it get its go.
-
-        `commit_before` is what the folder's HEAD named while no agent could write there; `session` is what its box was
-        given.
-        """
-
-    def stopping(self, claim: Claim, *, reason: str) -> Claim:
-        """Running to stopping: asked to stop, not proven gone."""
-
-    def finishing(self, claim: Claim) -> Claim:
-        """Any occupying state to finishing; a finisher that died is followed by another."""
-
-    def facts(self, run_id: int) -> AttemptFacts:
-        """What the rows know of the current attempt."""
-
-
-class Workspaces(Protocol):
-    """The folders of runs at work. Raises DatabaseUnavailable."""
-
-    def workspaces(self, host: str) -> Sequence[Workspace]:
-        """Those of every run of this host whose box may be at work, and that nobody has asked to stop."""
-
-    def workspace(self, run_id: int) -> Workspace | None:
-        """None for a run that works in no folder of somebody's."""
-
-
 FolderChange = Callable[[Workspace], str | None]
 """What has become of an admitted folder, in words; None: it is where and whose it was.
 
 Raises OSError where nobody can tell.
 """
-
-
-class Occupants(Protocol):
-    """Read who holds a slot. Raises DatabaseUnavailable."""
-
-    def occupants(self, host: str) -> Sequence[Occupant]:
-        """Every run of this host in an occupying state."""
-
-    def occupant(self, run_id: int) -> Occupant | None:
-        """One run, None when it holds no slot."""
-
-    def request_stop(self, run_id: int, *, reason: str) -> bool:
-        """Ask an occupying run to stop; True when this was the first ask."""
-
-
-class Endings(Protocol):
-    """The last transaction of an attempt. Raises StaleEpoch, DatabaseUnavailable."""
-
-    def end(
-        self,
-        claim: Claim,
-        verdict: End,
-        box: BoxEnd,
-        *,
-        harvest: Harvest | None = None,
-        session: KeptSession | NotKept | None = None,
-    ) -> bool:
-        """Write the terminal record, settle or give back, free the slot: together. False while a call is open.
-
-        The children in `harvest` are queued with it, or not at all; so is `session` kept.
-        """
-
-    def again(self, claim: Claim, verdict: Again, box: BoxEnd) -> bool:
-        """Queue the run for another attempt and free its slot. False while a call is open."""
-
-
-class Hosts(Protocol):
-    """The host and worker that this process is, as rows. Raises DatabaseUnavailable."""
-
-    def register(
-        self, *, worker: str, pid: int, version: str, capacity: int, identity: Identity
-    ) -> str | Sequence[Contender]:
-        """Make both known; returns the installation: 8 hex digits for container labels.
-
-        While other machines live under the name, nothing is written but the refusal, and they are returned.
-        """
-
-    def beat(self, worker: str, identity: Identity) -> Sequence[Contender]:
-        """Say that both live, and which engine this worker has by now; returns who else lives under the name."""
-
-    def leave(self, worker: str) -> None:
-        """The worker ends in good order."""
-
-    def bells_due(self) -> int:
-        """How many bells should hang now: what may start, never more than the room for it."""
-
-    def tidy(self) -> int:
-        """Delete payloads whose time is over, workers that are long gone, and some of what arrived long ago.
-
-        Returns how many payloads.
-        """
 
 
 class Notes(Protocol):
@@ -533,20 +179,6 @@ class Notes(Protocol):
 
     def finishers_lost(self, run_id: int) -> int:
         """How many workers of this host did not survive finishing this run."""
-
-
-@dataclass(frozen=True, slots=True)
-class NotNow:
-    """Somebody holds the run's row: nothing was changed, and it is asked again later, waiting for nobody."""
-
-
-class Losses(Protocol):
-    def lost_over(self, run_id: int, epoch: int) -> Again | End | NotNow | None:
-        """Count a worker that ended while it looked at the waiting run, as an attempt of its own that cost nothing.
-
-        Returns what became of the run; None, changing nothing, when it has moved on since: that counts elsewhere, or
-        was counted. Raises DatabaseUnavailable.
-        """
 
 
 class Bell(Protocol):
@@ -869,17 +501,6 @@ class Tickets(Protocol):
 
     def keep_report(self, run_id: int, attempt: int, report: dict[str, Any], *, verified: bool) -> None:
         """Keep the runner's report of an attempt; a verified one is never replaced."""
-
-
-class Reports(Protocol):
-    def keep_telemetry(self, run_id: int, attempt: int, said: dict[str, Any]) -> None:
-        """Keep what a box's exit line said; its code, reason and turns stand in for a report where no signed one is.
-
-        Raises DatabaseUnavailable.
-        """
-
-    def assume_calls(self, run_id: int) -> int:
-        """No gateway answers: turn this run's open calls into `assumed`. Raises DatabaseUnavailable."""
 
 
 class Stops(Protocol):

@@ -6,11 +6,11 @@ import pytest
 
 from pidispatch.app.policy import FilePolicies
 from pidispatch.config import load
+from pidispatch.domain.limits.admission import Refused
 from pidispatch.domain.limits.policy import Policy, Subject
 from pidispatch.domain.limits.windows import Unit
 from pidispatch.domain.runs.names import folder_scope
 from pidispatch.errors import ConfigurationRefused
-from pidispatch.ports import Refused
 
 
 @pytest.fixture

@@ -7,10 +7,10 @@ from typing import Any
 
 import psycopg
 
+from pidispatch.domain.limits.admission import Admitted, Ready
 from pidispatch.domain.limits.windows import Cap
 from pidispatch.domain.runs.ask import Terms
-from pidispatch.ports import Admitted, Ready
-from pidispatch.store.admission.transaction import PostgresAdmissions
+from pidispatch.store.admission.transaction import Admissions
 from pidispatch.store.database import Database
 
 HOST = "bench"
@@ -29,7 +29,7 @@ class Order:
 def serve(pipe: Connection, url: str, caps: tuple[Cap, ...], number: int) -> None:
     """Answer every order with the list of seconds; ends when the pipe closes."""
     database = Database(url)
-    admissions = PostgresAdmissions(database, host=HOST, worker=f"{HOST}:{number}")
+    admissions = Admissions(database, host=HOST, worker=f"{HOST}:{number}")
     libpq = database.url.set(drivername="postgresql").render_as_string(hide_password=False)
     with psycopg.connect(libpq) as bare:
         windows = [row[0] for row in bare.execute(NEWEST)]
@@ -63,7 +63,7 @@ def count_bare(connection: psycopg.Connection, windows: list[int]) -> None:
             connection.execute(BARE, [window])
 
 
-def admit_one(admissions: PostgresAdmissions, caps: tuple[Cap, ...]) -> None:
+def admit_one(admissions: Admissions, caps: tuple[Cap, ...]) -> None:
     """Look and admit, as the gate does, until one is admitted: another process may be quicker with the same run."""
     passed: list[int] = []
     while True:

@@ -32,8 +32,8 @@ from pidispatch.runtime.gitbox import DockerGitBox
 from pidispatch.runtime.mounts import DockerMounts
 from pidispatch.runtime.workspace import open_folder
 from pidispatch.store.database import Database
-from pidispatch.store.hosts.hosts import PostgresHosts
-from pidispatch.store.triggers.arrivals import PostgresArrivals
+from pidispatch.store.hosts.hosts import Hosts
+from pidispatch.store.triggers.arrivals import Arrivals
 
 BOOT_SECONDS, RUN_SECONDS = 60.0, 60.0
 
@@ -42,7 +42,7 @@ class TimedArrivals:
     """The product's own, noting when its commit returned."""
 
     def __init__(self, database: Database) -> None:
-        self._own = PostgresArrivals(database)
+        self._own = Arrivals(database)
         self.committed = 0.0
 
     def answered(self, source: str, delivery_id: str) -> Arrived | None:
@@ -84,7 +84,7 @@ class Ours:
         self.redis_url = where.redis
         self._database = Database(where.database)
         self._engine = Engine()
-        hosts = PostgresHosts(self._database, host=self._settings.worker_name)
+        hosts = Hosts(self._database, host=self._settings.worker_name)
         self._installation = hosts.installation(capacity=self._settings.concurrency)
         return self
 

@@ -33,13 +33,13 @@ from pidispatch.runtime.workspace import folder_change, open_folder
 from pidispatch.services.lifelines import Lifelines
 from pidispatch.services.notes import WorkerNotes
 from pidispatch.store.database import Database
-from pidispatch.store.hosts.hosts import PostgresHosts
+from pidispatch.store.hosts.hosts import Hosts
 from pidispatch.store.keptfiles import KeptFilesToRead
 from pidispatch.store.runs.calls import PostgresTickets
-from pidispatch.store.runs.endings import PostgresEndings
-from pidispatch.store.runs.losses import PostgresLosses
-from pidispatch.store.runs.transitions import PostgresRuns
-from pidispatch.store.triggers.breakercount import PostgresBreakers
+from pidispatch.store.runs.endings import Endings
+from pidispatch.store.runs.losses import Losses
+from pidispatch.store.runs.transitions import Runs
+from pidispatch.store.triggers.breakercount import Breakers
 from pidispatch.upkeep.breakers import BreakerKeeper
 from pidispatch.upkeep.losses import LostLookers
 
@@ -75,17 +75,15 @@ class Adapters:
         self.files = JobFiles(
             self.settings.jobs_dir, Sizing(box_files_of(self.settings), EngineSight(self.engine).sees)
         )
-        self.runs = PostgresRuns(self.database)
-        self.endings = PostgresEndings(self.database)
-        self.hosts = PostgresHosts(self.database, host=self.host)
-        self.lost_lookers = LostLookers(self.notes, PostgresLosses(self.database, host=self.host))
+        self.runs = Runs(self.database)
+        self.endings = Endings(self.database)
+        self.hosts = Hosts(self.database, host=self.host)
+        self.lost_lookers = LostLookers(self.notes, Losses(self.database, host=self.host))
         self.reports = PostgresTickets(self.database, timeout=self.settings.job_timeout)
         self.kept_files = kept_files(self.settings, self.database, self._own_secrets, OF_WORKERS)
         self.policies = FilePolicies(self.settings, self.kept_files)
         self.breakers = BreakerKeeper(
-            PostgresBreakers(
-                self.database, rules=breaker_rules(self.settings), actor=f"pidispatch@{self.host}"
-            )
+            Breakers(self.database, rules=breaker_rules(self.settings), actor=f"pidispatch@{self.host}")
         )
         self.triggers = standing_triggers(self.settings, self.kept_files)
         self.forwarded = forwarded_environment(

@@ -26,8 +26,8 @@ from pidispatch.gateway.control import NAME as CONTROL
 from pidispatch.runtime.engine import Engine
 from pidispatch.runtime.watch import DockerWatch
 from pidispatch.store.database import Database
-from pidispatch.store.hosts.hosts import PostgresHosts
-from pidispatch.store.runs.transitions import PostgresRuns
+from pidispatch.store.hosts.hosts import Hosts
+from pidispatch.store.runs.transitions import Runs
 
 __all__ = ["Finding", "Grade", "examine"]
 
@@ -64,11 +64,11 @@ def examine(settings: Settings) -> Iterator[Finding]:
 
 
 def _boxes(database: Database, engine: Engine, settings: Settings) -> Iterator[Finding]:
-    installation = PostgresHosts(database, host=settings.worker_name).known_installation()
+    installation = Hosts(database, host=settings.worker_name).known_installation()
     if installation is None:
         return iter(())  # no worker was ever here, which has been said
     return check_boxes(
-        DockerWatch(engine), PostgresRuns(database), host=settings.worker_name, installation=installation
+        DockerWatch(engine), Runs(database), host=settings.worker_name, installation=installation
     )
 
 

@@ -11,10 +11,10 @@ from pidispatch.config import Settings
 from pidispatch.domain import words
 from pidispatch.domain.runs.names import manual_run_id
 from pidispatch.domain.triggers.arrival import Arrival
-from pidispatch.domain.triggers.inforce import ScheduleEntry, Zone, Zones, standing_of
+from pidispatch.domain.triggers.inforce import ScheduleEntry, Unrunnable, Zone, Zones, standing_of
 from pidispatch.errors import ConfigurationRefused, FolderRefused, PidispatchError
 from pidispatch.flows.ingest import Ingest, Submitted
-from pidispatch.ports import FolderState, Unrunnable
+from pidispatch.ports import FolderState
 from pidispatch.runtime.workspace import open_folder
 from pidispatch.upkeep.scheduledruns import ScheduledRuns, beyond
 

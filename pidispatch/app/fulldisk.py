@@ -10,11 +10,12 @@ from pidispatch.domain import words
 from pidispatch.domain.box.disks import FileSystem
 from pidispatch.domain.box.sandbox import LABEL_ROLE, LABEL_RUN, MIB, ROLE_JOB
 from pidispatch.errors import DiskFull, EngineUnavailable, PidispatchError
-from pidispatch.ports import BoxState, Occupants
+from pidispatch.ports import BoxState
 from pidispatch.runtime.docker import DockerBoxes
 from pidispatch.runtime.engine import Engine
 from pidispatch.runtime.filesystems import measure
 from pidispatch.services.home import Home
+from pidispatch.store.runs.transitions import Runs
 
 Say = Callable[[str], None]
 
@@ -92,7 +93,7 @@ def end_writers(settings: Settings, disk: FileSystem, say: Say) -> Sequence[Ende
     return ended
 
 
-def say_why(ended: Sequence[EndedBox], occupants: Occupants) -> None:
+def say_why(ended: Sequence[EndedBox], occupants: Runs) -> None:
     """Put into the rows of the runs why their boxes were ended. Raises DatabaseUnavailable."""
     for box in ended:
         run = occupants.occupant(box.run_id)

@@ -13,7 +13,7 @@ from pidispatch.runtime.engine import Engine
 from pidispatch.runtime.image import DockerImages
 from pidispatch.services.placemark import place_of
 from pidispatch.store.database import Database
-from pidispatch.store.hosts.hosts import SILENT_SECONDS, PostgresHosts
+from pidispatch.store.hosts.hosts import SILENT_SECONDS, Hosts
 
 log = structlog.get_logger(__name__)
 
@@ -64,7 +64,7 @@ def await_place(settings: Settings, database: Database) -> None:
 
 
 def _await(settings: Settings, database: Database, identity: Identity) -> None:
-    hosts = PostgresHosts(database, host=settings.worker_name)
+    hosts = Hosts(database, host=settings.worker_name)
     try:
         wait_for_silence(settings.worker_name, identity, lambda: hosts.contenders(identity))
     except HostNameTaken:

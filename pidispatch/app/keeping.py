@@ -11,13 +11,14 @@ from pidispatch.app.operatorfiles import overlay_file
 from pidispatch.app.places import read_settings
 from pidispatch.config import Settings
 from pidispatch.domain.files.inforce import FileName, what_holds
+from pidispatch.domain.limits.admission import Refused
 from pidispatch.domain.limits.policy import Policy
 from pidispatch.domain.limits.windows import Cap, Unit
 from pidispatch.domain.money import dollars
 from pidispatch.domain.text.redaction import Redactor
 from pidispatch.errors import PidispatchError
 from pidispatch.files.reading import place_of
-from pidispatch.ports import KeptFiles, Refused
+from pidispatch.ports import KeptFiles
 from pidispatch.store import schema
 from pidispatch.store.database import Database
 from pidispatch.store.keptfiles import FileOfHost, KeptFilesToRead, PostgresKeptFiles, files_of

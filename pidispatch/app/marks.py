@@ -9,7 +9,7 @@ from pidispatch.domain.triggers.oneshot import marked_by_another
 from pidispatch.domain.triggers.trigger import Disarmed
 from pidispatch.files import MarkedFile
 from pidispatch.store.database import Database
-from pidispatch.store.runs.oneshots import PostgresOneShots
+from pidispatch.store.runs.oneshots import OneShots
 from pidispatch.upkeep.marking import Marking, mark_logged
 
 
@@ -17,7 +17,7 @@ def mark_keeper(database: Database, path: Path | None, *, host: str) -> Callable
     """What the reconciler does with each look; nothing without a file."""
     if path is None:
         return lambda: None
-    return partial(mark_logged, Marking(PostgresOneShots(database), MarkedFile(path, host=host)))
+    return partial(mark_logged, Marking(OneShots(database), MarkedFile(path, host=host)))
 
 
 def mark_reader(triggers: StandingTriggers) -> Callable[[str, str], Disarmed | None]:

@@ -9,6 +9,7 @@ from pidispatch.app.operatorfiles import base_of, overlay_file
 from pidispatch.config import Settings
 from pidispatch.domain import words
 from pidispatch.domain.files.inforce import FileName
+from pidispatch.domain.limits.admission import Refused
 from pidispatch.domain.limits.limitsfile import ScopedLimits, ScopeLimit
 from pidispatch.domain.limits.pauses import PauseWindows
 from pidispatch.domain.limits.pausesfile import parse_pause_windows
@@ -19,7 +20,7 @@ from pidispatch.domain.limits.settings import Effective, Overlay, merge, money_p
 from pidispatch.domain.runs.names import folder_scope
 from pidispatch.errors import ConfigurationRefused
 from pidispatch.files import LiveFile, LiveFiles, StrictFile, Unusable
-from pidispatch.ports import KeptFiles, Refused
+from pidispatch.ports import KeptFiles
 
 MOST_AT_A_TIME = 2**31 - 1  # what the column holds; no host comes near it
 INVALID = Refused(words.SETTINGS_OVERLAY_INVALID, None)

@@ -13,7 +13,7 @@ from pidispatch.domain.triggers.oneshot import is_once
 from pidispatch.domain.triggers.trigger import Trigger, Triggers
 from pidispatch.errors import CannotRearm, ConfigurationRefused, PidispatchError
 from pidispatch.files import MarkedFile
-from pidispatch.store.runs.oneshots import PostgresOneShots, note_unmarked
+from pidispatch.store.runs.oneshots import OneShots, note_unmarked
 from pidispatch.store.triggers.rehearsals import spent_by
 from pidispatch.upkeep.marking import Marking
 
@@ -52,7 +52,7 @@ def rearm(settings: Settings, name: str) -> RearmedOneShot:
     with opened(settings) as database:
         spent = spent_by(database, key)
         try:
-            found = Marking(PostgresOneShots(database), file).rearm(key, by)
+            found = Marking(OneShots(database), file).rearm(key, by)
         except CannotRearm as error:
             raise _refusal(error, entry, name, path) from error
         if found.run is None and found.unmarked:

@@ -14,7 +14,7 @@ from pidispatch.runtime.gitbox import DockerGitBox
 from pidispatch.runtime.mounts import DockerMounts
 from pidispatch.runtime.workspace import open_folder
 from pidispatch.store.database import Database
-from pidispatch.store.hosts.hosts import PostgresHosts
+from pidispatch.store.hosts.hosts import Hosts
 
 OWNER = 1000  # the job runs as the folder's owner, which is never root
 FIRST_COMMIT = ("init -q -b main", "add -A", "commit -q -m first")
@@ -53,9 +53,7 @@ def _git(sample: Path, *arguments: str) -> str:
 
 def changes(settings: Settings, database: Database, folder: Path, since: str) -> str:
     """The difference between the folder and a commit, asked of git in a box."""
-    installation = PostgresHosts(database, host=settings.worker_name).installation(
-        capacity=settings.concurrency
-    )
+    installation = Hosts(database, host=settings.worker_name).installation(capacity=settings.concurrency)
     look = partial(open_folder, worker_uid=os.geteuid())
     found = look(os.fsencode(folder))
     engine = Engine()

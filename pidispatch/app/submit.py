@@ -24,11 +24,11 @@ from pidispatch.runtime.gitbox import DockerGitBox
 from pidispatch.runtime.mounts import DockerMounts
 from pidispatch.runtime.workspace import open_folder
 from pidispatch.store.database import Database
-from pidispatch.store.hosts.hosts import PostgresHosts
+from pidispatch.store.hosts.hosts import Hosts
 from pidispatch.store.read import history
 from pidispatch.store.read.history import RunRecord
 from pidispatch.store.read.queue import QueueStatus
-from pidispatch.store.triggers.arrivals import PostgresArrivals
+from pidispatch.store.triggers.arrivals import Arrivals
 
 __all__ = [
     "Desk",
@@ -112,14 +112,12 @@ def desk(settings: Settings) -> Iterator[Desk]:
     """Raises ConfigurationRefused, SchemaDiffers, DatabaseUnavailable."""
     where = addresses(settings)
     with opened(settings) as database:
-        installation = PostgresHosts(database, host=settings.worker_name).installation(
-            capacity=settings.concurrency
-        )
+        installation = Hosts(database, host=settings.worker_name).installation(capacity=settings.concurrency)
         broker = make_broker(where.redis, within=INTERACTIVE)
         engine = Engine()
         ingest = Ingest(
             host=settings.worker_name,
-            arrivals=PostgresArrivals(database),
+            arrivals=Arrivals(database),
             bell=RedisBell(broker),
             gitbox=git_box(engine, installation, settings),
             open_folder=partial(open_folder, worker_uid=os.geteuid()),

@@ -28,9 +28,9 @@ from pidispatch.services.home import Home
 from pidispatch.services.supervisor import Asked, Died, StopAsked, Tree
 from pidispatch.store import schema
 from pidispatch.store.database import Database
-from pidispatch.store.hosts.hosts import PostgresHosts
+from pidispatch.store.hosts.hosts import Hosts
 from pidispatch.store.keptfiles import KeptFilesToRead
-from pidispatch.store.runs.transitions import PostgresRuns
+from pidispatch.store.runs.transitions import Runs
 
 Say = Callable[[str], None]
 
@@ -75,7 +75,7 @@ def running(
         where = _start_services(settings, home, tree, say)
         with closing(Database(where.database, pool_size=2, application="pidispatch up")) as database:
             schema.upgrade(database, progress=say)
-            say_why(ended, PostgresRuns(database))
+            say_why(ended, Runs(database))
             kept = KeptFilesToRead(database, host=settings.worker_name)
             forwarded_environment(
                 settings, everything, kept
@@ -159,7 +159,7 @@ def build_image(settings: Settings, say: Say, *, base: Base = "auto") -> str:
 def _start_ours(settings: Settings, everything: Mapping[str, str], tree: Tree, database: Database) -> None:
     await_host_name(settings, database)
     doors = ControlDoors(settings.run_dir / CONTROL)
-    hosts = PostgresHosts(database, host=settings.worker_name)
+    hosts = Hosts(database, host=settings.worker_name)
     tree.add(
         "gateway",
         [sys.executable, "-m", "pidispatch.entrypoints.gateway"],
@@ -219,7 +219,7 @@ def exec_worker(
 
 def stop_runs(settings: Settings, database: Database, say: Say) -> None:
     """Name the live runs, ask them to stop, and wait until their records are written."""
-    runs = PostgresRuns(database)
+    runs = Runs(database)
     live = runs.occupants(settings.worker_name)
     for run in live:
         say(f"stopping {run.public_id}")

@@ -5,7 +5,7 @@ from pidispatch.domain.triggers.wait import WaitBounds
 from pidispatch.ports import Bell
 from pidispatch.services.waitcheck import GRACE_SECONDS, CheckPrograms
 from pidispatch.store.database import Database
-from pidispatch.store.runs.waits import PostgresWaits
+from pidispatch.store.runs.waits import Waits
 from pidispatch.upkeep.waiting import WaitKeeper
 
 SLACK_SECONDS = 3.0  # beside its time and its end: the start of the program, and writing down what it said
@@ -15,7 +15,7 @@ def wait_keeper(settings: Settings, database: Database, *, host: str, worker: st
     timeout = settings.wait_check_timeout.total_seconds()
     return WaitKeeper(
         host=host,
-        waits=PostgresWaits(
+        waits=Waits(
             database, host=host, worker=worker, check_seconds=timeout + GRACE_SECONDS + SLACK_SECONDS
         ),
         # The home of the user that we are, not of whoever started us.

@@ -47,12 +47,12 @@ from pidispatch.runtime.filesystems import measure
 from pidispatch.runtime.gitbox import DockerGitBox
 from pidispatch.runtime.usage import written_by
 from pidispatch.store import schema
-from pidispatch.store.admission.transaction import PostgresAdmissions
+from pidispatch.store.admission.transaction import Admissions
 from pidispatch.store.database import Database
 from pidispatch.store.hosts.zones import HostZones
-from pidispatch.store.runs.chains import PostgresChains
-from pidispatch.store.runs.sessions import PostgresSessions
-from pidispatch.store.triggers.schedules import PostgresSchedules
+from pidispatch.store.runs.chains import Chains
+from pidispatch.store.runs.sessions import Sessions
+from pidispatch.store.triggers.schedules import Schedules
 from pidispatch.upkeep.leaving import STOP_SECONDS, Leaving
 from pidispatch.upkeep.orphans import Orphans
 from pidispatch.upkeep.reconciler import Reconciler, beat, watch_deaths
@@ -144,9 +144,7 @@ def _joined(adapters: Adapters, installation: str, identity: Identity) -> Worker
         finder=adapters.finder,
         doors=adapters.doors,
         chains=_chains(adapters, gitbox),
-        changes=Changes(
-            chains=PostgresChains(adapters.database), gitbox=gitbox, open_folder=adapters.open_folder
-        ),
+        changes=Changes(chains=Chains(adapters.database), gitbox=gitbox, open_folder=adapters.open_folder),
         redact=adapters.redact,
         sessions=_sessions(adapters),
         cleanup=cleanup,
@@ -202,7 +200,7 @@ def _leaving(adapters: Adapters) -> Leaving | None:
 
 def _gate(adapters: Adapters) -> AdmissionGate:
     return AdmissionGate(
-        admissions=PostgresAdmissions(adapters.database, host=adapters.host, worker=adapters.worker),
+        admissions=Admissions(adapters.database, host=adapters.host, worker=adapters.worker),
         policies=adapters.policies,
         images=adapters.images,
         notes=adapters.notes,
@@ -224,7 +222,7 @@ def _gate(adapters: Adapters) -> AdmissionGate:
 def _chains(adapters: Adapters, gitbox: DockerGitBox) -> ChainCollector:
     settings = adapters.settings
     return ChainCollector(
-        chains=PostgresChains(adapters.database),
+        chains=Chains(adapters.database),
         read_outbox=lambda name: read_outbox(adapters.files.outbox(name), most=settings.chain_max_per_job),
         gitbox=gitbox,
         open_folder=adapters.open_folder,
@@ -242,7 +240,7 @@ def _git_box(adapters: Adapters, installation: str) -> DockerGitBox:
 def _sessions(adapters: Adapters) -> SessionKeeper:
     most = adapters.settings.session_max_bytes
     return SessionKeeper(
-        sessions=PostgresSessions(adapters.database),
+        sessions=Sessions(adapters.database),
         images=adapters.images,
         read_session=lambda name: read_session(adapters.files.session(name), most=most, mask=adapters.redact),
     )
@@ -328,7 +326,7 @@ def _scheduler(adapters: Adapters, bell: RedisBell) -> Scheduler:
         host=adapters.host,
         host_zone=host_zone(),
         zones=HostZones(adapters.database, host=adapters.host, by=adapters.worker).zones,
-        schedules=PostgresSchedules(adapters.database, host=adapters.host, make=runs),
+        schedules=Schedules(adapters.database, host=adapters.host, make=runs),
         triggers=adapters.triggers.current,
         runs=runs,
         bell=bell,

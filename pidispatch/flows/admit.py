@@ -7,23 +7,21 @@ from datetime import timedelta
 import structlog
 
 from pidispatch.domain.health.spans import Laps
-from pidispatch.domain.limits.policy import Policy
-from pidispatch.domain.runs.run import Claim, Waiting
-from pidispatch.flows.checks import Checks, Look
-from pidispatch.ports import (
-    Admissions,
+from pidispatch.domain.limits.admission import (
     Admitted,
     Answer,
     Deferred,
     Facts,
-    Images,
     NoRoom,
-    Notes,
     Passed,
-    Policies,
     Ready,
     Refused,
 )
+from pidispatch.domain.limits.policy import Policy
+from pidispatch.domain.runs.run import Claim, Waiting
+from pidispatch.flows.checks import Checks, Look
+from pidispatch.ports import Images, Notes, Policies
+from pidispatch.store.admission.transaction import Admissions
 
 log = structlog.get_logger(__name__)
 

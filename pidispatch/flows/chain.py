@@ -9,7 +9,7 @@ import structlog
 
 from pidispatch.domain import words
 from pidispatch.domain.limits.policy import Policy
-from pidispatch.domain.runs.chaintree import Harvest, TreeCaps
+from pidispatch.domain.runs.chaintree import ChainParent, Harvest, TreeCaps
 from pidispatch.domain.runs.names import chained_run_id
 from pidispatch.domain.runs.outbox import (
     WHOLE_OUTBOX,
@@ -21,17 +21,8 @@ from pidispatch.domain.runs.outbox import (
     read_request,
 )
 from pidispatch.errors import DatabaseUnavailable, EngineUnavailable, GatewayUnavailable
-from pidispatch.ports import (
-    ChainParent,
-    Chains,
-    GitBox,
-    HeadCommit,
-    LocalFolder,
-    OpenFolder,
-    Policies,
-    ReadOutbox,
-    Redact,
-)
+from pidispatch.ports import GitBox, HeadCommit, LocalFolder, OpenFolder, Policies, ReadOutbox, Redact
+from pidispatch.store.runs.chains import Chains
 
 log = structlog.get_logger(__name__)
 

@@ -3,7 +3,8 @@
 import structlog
 
 from pidispatch.errors import BoxFault, EngineUnavailable, FolderRefused
-from pidispatch.ports import Chains, GitBox, OpenFolder
+from pidispatch.ports import GitBox, OpenFolder
+from pidispatch.store.runs.chains import Chains
 
 log = structlog.get_logger(__name__)
 

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from pidispatch.domain import words
 from pidispatch.domain.health.spans import Laps
+from pidispatch.domain.limits.admission import Deferred, Facts, Ready, Refused
 from pidispatch.domain.limits.policy import Policy, Subject
 from pidispatch.domain.providers.rates import Rating
 from pidispatch.domain.runs import capabilities
@@ -16,17 +17,13 @@ from pidispatch.domain.triggers.trigger import Disarmed
 from pidispatch.errors import EngineUnavailable, FolderRefused, GatewayUnavailable
 from pidispatch.ports import (
     CheckSkills,
-    Deferred,
     Doors,
-    Facts,
     ImageFacts,
     Images,
     LocalFolder,
     Notes,
     OpenFolder,
     ProviderFacts,
-    Ready,
-    Refused,
 )
 
 LOCAL = "local"

@@ -20,19 +20,10 @@ from pidispatch.flows.changes import Changes
 from pidispatch.flows.cleanup import Cleanup
 from pidispatch.flows.finding import BoxFinder
 from pidispatch.flows.sessions import SessionKeeper
-from pidispatch.ports import (
-    Boxes,
-    BoxState,
-    Doors,
-    Endings,
-    FolderChange,
-    Notes,
-    Occupants,
-    Redact,
-    Reports,
-    Runs,
-    Workspaces,
-)
+from pidispatch.ports import Boxes, BoxState, Doors, FolderChange, Notes, Redact
+from pidispatch.store.runs.calls import PostgresTickets
+from pidispatch.store.runs.endings import Endings
+from pidispatch.store.runs.transitions import Runs
 
 log = structlog.get_logger(__name__)
 
@@ -61,11 +52,11 @@ class Finisher:
         *,
         host: str,
         runs: Runs,
-        occupants: Occupants,
-        workspaces: Workspaces,
+        occupants: Runs,
+        workspaces: Runs,
         folder_change: FolderChange,
         endings: Endings,
-        reports: Reports,
+        reports: PostgresTickets,
         boxes: Boxes,
         finder: BoxFinder,
         doors: Doors,

@@ -14,7 +14,8 @@ from pidispatch.domain.triggers.arrival import CLI, Arrival, Arrived, Became, De
 from pidispatch.domain.triggers.subject import RunSubject, folder_subject
 from pidispatch.domain.triggers.trigger import WhileRunning
 from pidispatch.errors import FolderRefused, QueueUnavailable
-from pidispatch.ports import Arrivals, Bell, FolderState, GitBox, LocalFolder, OpenFolder
+from pidispatch.ports import Bell, FolderState, GitBox, LocalFolder, OpenFolder
+from pidispatch.store.triggers.arrivals import Arrivals
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,6 @@ from pidispatch.flows.sessions import SessionKeeper
 from pidispatch.ports import (
     Boxes,
     Doors,
-    Endings,
     HeadCommit,
     HostFiles,
     JobPaths,
@@ -59,8 +58,9 @@ from pidispatch.ports import (
     Mounts,
     OpenFolder,
     ReadSkills,
-    Runs,
 )
+from pidispatch.store.runs.endings import Endings
+from pidispatch.store.runs.transitions import Runs
 
 log = structlog.get_logger(__name__)
 

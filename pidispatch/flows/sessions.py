@@ -8,7 +8,8 @@ from pidispatch.domain.runs.outcome import Again, End
 from pidispatch.domain.runs.run import Job
 from pidispatch.domain.runs.session import FRESH, PI_VERSION_LABEL, KeptSession, NotKept, Staged, stage
 from pidispatch.errors import GatewayUnavailable
-from pidispatch.ports import Images, ReadSession, Sessions
+from pidispatch.ports import Images, ReadSession
+from pidispatch.store.runs.sessions import Sessions
 
 
 class SessionKeeper:

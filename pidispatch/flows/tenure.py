@@ -8,7 +8,7 @@ import structlog
 from pidispatch.domain.health.hostidentity import Contender, Identity, shares_an_engine
 from pidispatch.domain.runs.run import Occupant
 from pidispatch.errors import BoxFault, EngineUnavailable
-from pidispatch.ports import Hosts
+from pidispatch.store.hosts.hosts import Hosts
 
 log = structlog.get_logger(__name__)
 

@@ -3,7 +3,8 @@
 import structlog
 
 from pidispatch.domain import words
-from pidispatch.ports import BreakerChange, Breakers
+from pidispatch.domain.triggers.breaker import BreakerChange
+from pidispatch.store.triggers.breakercount import Breakers
 
 log = structlog.get_logger(__name__)
 

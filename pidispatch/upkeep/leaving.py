@@ -8,7 +8,7 @@ import structlog
 from pidispatch.domain import words
 from pidispatch.domain.runs.run import Occupant
 from pidispatch.errors import DatabaseUnavailable
-from pidispatch.ports import Occupants
+from pidispatch.store.runs.transitions import Runs
 
 log = structlog.get_logger(__name__)
 
@@ -24,7 +24,7 @@ class Leaving:
 
     def __init__(
         self,
-        occupants: Occupants,
+        occupants: Runs,
         *,
         host: str,
         worker: str,

@@ -2,7 +2,9 @@
 
 import structlog
 
-from pidispatch.ports import Losses, Notes, NotNow
+from pidispatch.domain.runs.outcome import NotNow
+from pidispatch.ports import Notes
+from pidispatch.store.runs.losses import Losses
 
 log = structlog.get_logger(__name__)
 

@@ -6,7 +6,8 @@ import structlog
 
 from pidispatch.domain.triggers.oneshot import Spent, is_once, mark_of, marked, unmarked
 from pidispatch.errors import CannotRearm, PidispatchError
-from pidispatch.ports import OneShots, TriggersFile
+from pidispatch.ports import TriggersFile
+from pidispatch.store.runs.oneshots import OneShots
 
 log = structlog.get_logger(__name__)
 

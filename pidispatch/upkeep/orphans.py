@@ -9,7 +9,8 @@ import structlog
 from pidispatch.domain.box.sandbox import LABEL_ATTEMPT, LABEL_ROLE, LABEL_RUN, ROLE_JOB
 from pidispatch.domain.runs.run import Occupant
 from pidispatch.errors import PidispatchError
-from pidispatch.ports import Boxes, BoxState, Doors, HostFiles, Occupants
+from pidispatch.ports import Boxes, BoxState, Doors, HostFiles
+from pidispatch.store.runs.transitions import Runs
 
 log = structlog.get_logger(__name__)
 
@@ -35,7 +36,7 @@ class Orphans:
         boxes: Boxes,
         doors: Doors,
         files: HostFiles,
-        occupants: Occupants,
+        occupants: Runs,
         open_doors: Callable[[], Sequence[int]],
     ) -> None:
         self._installation = installation

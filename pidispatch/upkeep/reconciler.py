@@ -25,7 +25,9 @@ from pidispatch.flows.finding import BoxFinder
 from pidispatch.flows.finish import Finisher
 from pidispatch.flows.hands import Hands
 from pidispatch.flows.tenure import Tenure
-from pidispatch.ports import Bell, Boxes, BoxState, BoxWatch, Hosts, Occupants, Runs
+from pidispatch.ports import Bell, Boxes, BoxState, BoxWatch
+from pidispatch.store.hosts.hosts import Hosts
+from pidispatch.store.runs.transitions import Runs
 from pidispatch.upkeep.losses import LostLookers
 from pidispatch.upkeep.orphans import Orphans, attempt_of
 from pidispatch.upkeep.pool import DaemonPool
@@ -50,7 +52,7 @@ class Reconciler:
         *,
         host: str,
         installation: str,
-        occupants: Occupants,
+        occupants: Runs,
         runs: Runs,
         boxes: Boxes,
         watch: BoxWatch,

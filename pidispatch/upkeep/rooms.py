@@ -13,7 +13,8 @@ from pidispatch.domain.box.disks import NOISE, DiskBounds, DiskRoom, FileSystem,
 from pidispatch.domain.box.sandbox import LABEL_ROLE, LABEL_RUN, OUTBOX_DIR, ROLE_JOB, SESSION_DIR
 from pidispatch.domain.runs.run import State
 from pidispatch.errors import PidispatchError
-from pidispatch.ports import Boxes, BoxState, BoxWatch, Measure, Occupants, WrittenBy
+from pidispatch.ports import Boxes, BoxState, BoxWatch, Measure, WrittenBy
+from pidispatch.store.runs.transitions import Runs
 from pidispatch.upkeep.pool import DaemonPool
 
 log = structlog.get_logger(__name__)
@@ -59,7 +60,7 @@ class RoomKeeper:
         overfull: Callable[[str], bool],
         watch: BoxWatch,
         boxes: Boxes,
-        occupants: Occupants,
+        occupants: Runs,
         bounds: DiskBounds,
     ) -> None:
         self._installation = installation

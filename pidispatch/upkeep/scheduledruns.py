@@ -14,11 +14,11 @@ from pidispatch.domain.text.task import cut_task
 from pidispatch.domain.triggers.arrival import CLI, CRON, Arrival, Delivery
 from pidispatch.domain.triggers.bounds import path_bytes
 from pidispatch.domain.triggers.catchup import Slot, SlotState
-from pidispatch.domain.triggers.inforce import ScheduleEntry
+from pidispatch.domain.triggers.inforce import ScheduleEntry, Unrunnable
 from pidispatch.domain.triggers.subject import folder_subject
 from pidispatch.domain.triggers.trigger import Cron, Trigger, WhileRunning, Work
 from pidispatch.errors import FolderRefused
-from pidispatch.ports import LocalFolder, OpenFolder, Unrunnable
+from pidispatch.ports import LocalFolder, OpenFolder
 
 MOST_TURNS = 2**31 - 1  # what the column holds
 # What bounds a run or its spending and is not enforced yet: such an entry starts nothing, rather than without its bound.

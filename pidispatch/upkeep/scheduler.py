@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 import structlog
 
-from pidispatch.domain.triggers.inforce import Standing, Zones, standing_of
+from pidispatch.domain.triggers.inforce import Planned, Standing, Zones, standing_of
 from pidispatch.domain.triggers.trigger import Triggers
 from pidispatch.errors import PidispatchError, QueueUnavailable
-from pidispatch.ports import Bell, Planned, Schedules
+from pidispatch.ports import Bell
+from pidispatch.store.triggers.schedules import Schedules
 from pidispatch.upkeep.scheduledruns import ScheduledRuns, beyond
 
 log = structlog.get_logger(__name__)

@@ -25,7 +25,8 @@ from pidispatch.domain.triggers.wait import (
     next_step,
 )
 from pidispatch.errors import PidispatchError, QueueUnavailable
-from pidispatch.ports import Bell, Clock, WaitChecks, Waits
+from pidispatch.ports import Bell, Clock, WaitChecks
+from pidispatch.store.runs.waits import Waits
 from pidispatch.upkeep.pool import DaemonPool
 
 log = structlog.get_logger(__name__)

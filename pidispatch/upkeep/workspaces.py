@@ -6,7 +6,8 @@ import structlog
 
 from pidispatch.domain import words
 from pidispatch.errors import PidispatchError
-from pidispatch.ports import FolderChange, Occupants, Workspaces
+from pidispatch.ports import FolderChange
+from pidispatch.store.runs.transitions import Runs
 
 log = structlog.get_logger(__name__)
 
@@ -19,9 +20,7 @@ class WorkspaceWatch:
     A folder that cannot be looked at is told and looked at again: what it may have become is judged when the run ends.
     """
 
-    def __init__(
-        self, *, host: str, workspaces: Workspaces, occupants: Occupants, folder_change: FolderChange
-    ) -> None:
+    def __init__(self, *, host: str, workspaces: Runs, occupants: Runs, folder_change: FolderChange) -> None:
         self._host = host
         self._workspaces = workspaces
         self._occupants = occupants

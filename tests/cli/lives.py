@@ -5,13 +5,14 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
+from pidispatch.domain.limits.admission import Admitted
 from pidispatch.domain.runs.outcome import End
 from pidispatch.domain.runs.run import BoxEnd, Claim, Outcome, Result
-from pidispatch.ports import Admitted, CallEnd
+from pidispatch.ports import CallEnd
 from pidispatch.store.database import Database
 from pidispatch.store.runs.calls import PostgresCallLedger, PostgresTickets
-from pidispatch.store.runs.endings import PostgresEndings
-from pidispatch.store.runs.transitions import PostgresRuns
+from pidispatch.store.runs.endings import Endings
+from pidispatch.store.runs.transitions import Runs
 from tests.store.builders import a_host, try_next, value
 from tests.support.calls import opened
 from tests.support.patience import LONGER
@@ -27,7 +28,7 @@ def begin(database: Database, container: str = CONTAINER) -> Claim:
     found = try_next(database)
     assert found is not None
     assert isinstance(found[1], Admitted), found
-    runs = PostgresRuns(database)
+    runs = Runs(database)
     claim = runs.boxed(runs.preparing(found[1].claim).claim, container_id=container, name=f"box-{found[0]}")
     assert PostgresTickets(database, timeout=600).give_go(claim.run_id, claim.attempt, container[:12])
     return runs.facts(claim.run_id).claim
@@ -42,8 +43,8 @@ def call(database: Database, claim: Claim, *, tokens_in: int = 100, tokens_out: 
 
 
 def end(database: Database, claim: Claim, verdict: End = DONE, code: int | None = 0) -> None:
-    claim = PostgresRuns(database).finishing(PostgresRuns(database).facts(claim.run_id).claim)
-    assert PostgresEndings(database).end(claim, verdict, BoxEnd(exit_code=code))
+    claim = Runs(database).finishing(Runs(database).facts(claim.run_id).claim)
+    assert Endings(database).end(claim, verdict, BoxEnd(exit_code=code))
 
 
 @contextmanager

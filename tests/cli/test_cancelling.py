@@ -9,8 +9,8 @@ from sqlalchemy import text
 from pidispatch.app import cancelling
 from pidispatch.domain.runs.outcome import End
 from pidispatch.domain.runs.run import BoxEnd, Outcome
-from pidispatch.store.runs.endings import PostgresEndings
-from pidispatch.store.runs.transitions import PostgresRuns
+from pidispatch.store.runs.endings import Endings
+from pidispatch.store.runs.transitions import Runs
 from tests.cli.lives import begin, call, end, meanwhile
 from tests.store.builders import HOST, a_host, a_run, row, value
 from tests.support.minutes import early_in_a_minute
@@ -38,15 +38,13 @@ def stops_when_asked(database, claim):
     """What a reconciler and a finisher would do."""
 
     def act():
-        runs = PostgresRuns(database)
+        runs = Runs(database)
         for _ in range(200):
             if runs.facts(claim.run_id).stop_reason is not None:
                 break
             time.sleep(0.05)
         finishing = runs.finishing(runs.facts(claim.run_id).claim)
-        assert PostgresEndings(database).end(
-            finishing, End(Outcome.POLICY, "operator-cancel"), BoxEnd(exit_code=143)
-        )
+        assert Endings(database).end(finishing, End(Outcome.POLICY, "operator-cancel"), BoxEnd(exit_code=143))
 
     return act
 
@@ -86,7 +84,7 @@ def test_a_run_that_does_not_stop_is_reported_so_and_stays_cancelled(pidispatch,
 
     assert (said.code, said.out) == (1, "")
     assert said.err.startswith(f"{claim.public_id} is still stopping: running: operator-cancel; ")
-    assert PostgresRuns(database).facts(claim.run_id).stop_reason == "operator-cancel"
+    assert Runs(database).facts(claim.run_id).stop_reason == "operator-cancel"
 
 
 def test_a_run_that_has_ended_is_left_alone(pidispatch, database):
@@ -135,7 +133,7 @@ def test_a_cancel_needs_no_redis(command, bare, database_url, database, impatien
     said = command("cancel", claim.public_id)
 
     assert "is still stopping" in said.err
-    assert PostgresRuns(database).facts(claim.run_id).stop_reason == "operator-cancel"
+    assert Runs(database).facts(claim.run_id).stop_reason == "operator-cancel"
 
 
 def test_a_run_is_repeated_and_shows_what_it_repeats(pidispatch, database, services, tmp_path):

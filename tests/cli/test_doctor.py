@@ -18,8 +18,8 @@ from pidispatch.domain.box.sandbox import (
 )
 from pidispatch.runtime.engine import Engine
 from pidispatch.store import schema
-from pidispatch.store.hosts.hosts import PostgresHosts
-from pidispatch.store.runs.transitions import PostgresRuns
+from pidispatch.store.hosts.hosts import Hosts
+from pidispatch.store.runs.transitions import Runs
 from tests.cli.lives import begin, call, end
 from tests.fakes.boxes import FakeBoxes
 from tests.store.builders import HOST, a_host, a_run, value
@@ -119,7 +119,7 @@ def doctor(pidispatch, around, bare, database):
         def run(*arguments):
             listed = [{"Id": container_id} for container_id in around.containers]
             around.engine["GET /containers/json"] = (200, Listed(listed))
-            PostgresHosts(database, host=HOST).bells_due()
+            Hosts(database, host=HOST).bells_due()
             return pidispatch("doctor", *arguments)
 
         yield run
@@ -197,9 +197,7 @@ def test_rows_and_containers_that_do_not_match_are_named(doctor, database, aroun
 def test_a_difference_that_goes_away_is_none(database):
     a_run(database)
     claim = begin(database)
-    look = partial(
-        boxcheck.check_boxes, FakeBoxes(), PostgresRuns(database), host=HOST, installation="0badcafe"
-    )
+    look = partial(boxcheck.check_boxes, FakeBoxes(), Runs(database), host=HOST, installation="0badcafe")
     assert [found.grade for found in look(sleep=lambda _: None)] == ["FAILED", "ok"]
 
     found = list(look(sleep=lambda _: end(database, claim)))

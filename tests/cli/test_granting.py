@@ -6,8 +6,8 @@ from sqlalchemy import text
 from pidispatch.domain.runs.outcome import End
 from pidispatch.domain.runs.run import BoxEnd, Outcome
 from pidispatch.domain.runs.session import KeptSession, NotKept
-from pidispatch.store.runs.endings import PostgresEndings
-from pidispatch.store.runs.transitions import PostgresRuns
+from pidispatch.store.runs.endings import Endings
+from pidispatch.store.runs.transitions import Runs
 from tests.cli.lives import begin
 from tests.store.builders import a_run, value
 
@@ -19,8 +19,8 @@ def a_stopped_run(database, session=SESSION, verdict=AT_THE_CAP):
     """The public id of a run that ended at its cap of dollars."""
     a_run(database, folder="/repos/web")
     begun = begin(database)
-    claim = PostgresRuns(database).finishing(begun)
-    assert PostgresEndings(database).end(claim, verdict, BoxEnd(exit_code=2), session=session)
+    claim = Runs(database).finishing(begun)
+    assert Endings(database).end(claim, verdict, BoxEnd(exit_code=2), session=session)
     return claim.public_id
 
 

@@ -8,8 +8,8 @@ from pidispatch.domain.runs.run import BoxEnd
 from pidispatch.entrypoints.cli.wording import money_in_words
 from pidispatch.ports import CallEnd
 from pidispatch.store.runs.calls import PostgresCallLedger, PostgresTickets
-from pidispatch.store.runs.endings import PostgresEndings
-from pidispatch.store.runs.transitions import PostgresRuns
+from pidispatch.store.runs.endings import Endings
+from pidispatch.store.runs.transitions import Runs
 from tests.cli.lives import CONTAINER, DONE, FAILED, begin, call, end
 from tests.store.builders import a_host, a_run, row, value
 from tests.support.calls import cost, opened, worst
@@ -322,10 +322,10 @@ def test_what_came_from_outside_moves_no_cursor(pidispatch, database):
 
 def test_what_a_run_asked_for_is_shown_with_it_and_with_what_it_became(pidispatch, database):
     run_id = a_run(database)
-    claim = PostgresRuns(database).finishing(begin(database, f"{run_id:064x}"))
+    claim = Runs(database).finishing(begin(database, f"{run_id:064x}"))
     child = Child("1", "chain-0123456789abcdef", "review", b"look", b"{}")
     refused = [RequestRefusal(str(number), "chain-gate-deny", "no-skill") for number in range(2, 104)]
-    assert PostgresEndings(database).end(claim, DONE, BoxEnd(0), harvest=Harvest((child, *refused)))
+    assert Endings(database).end(claim, DONE, BoxEnd(0), harvest=Harvest((child, *refused)))
 
     parent, made = pidispatch("show", str(run_id)).out, pidispatch("show", child.public_id).out
 

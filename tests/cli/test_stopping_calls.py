@@ -13,7 +13,7 @@ from pidispatch.gateway.process import Gateway
 from pidispatch.gateway.providers import Providers
 from pidispatch.store.runs.calls import PostgresCallLedger, PostgresTickets
 from pidispatch.store.runs.stops import PostgresStops
-from pidispatch.store.runs.transitions import PostgresRuns
+from pidispatch.store.runs.transitions import Runs
 from tests.cli.conftest import HOST
 from tests.cli.lives import begin, end
 from tests.gateway.parts import KEY, ManualUpstream, UnixClient, chat, raw_client, read_until
@@ -111,7 +111,7 @@ def test_a_long_answer_is_cut_and_a_new_call_is_refused_within_a_second(
     assert max(refused_after, cut_after) < slowness()
     assert settled(database) == {"state": "assumed", "stop_reason": "aborted", "counted": True}
     assert client.ask("GET", "/budget")[0] == 200  # the door itself is open: there may be a report to come
-    assert PostgresRuns(database).facts(run_id).refused == "stopped"
+    assert Runs(database).facts(run_id).refused == "stopped"
     client.close()
     sock.close()
 
@@ -137,8 +137,8 @@ def test_status_says_so_and_resume_lets_runs_call_again(pidispatch, database, ho
     upstream.send(b"0\r\n\r\n")
     assert b"DONE" in read_until(sock, b"0\r\n\r\n")
     settled(database)
-    assert PostgresRuns(database).facts(run_id).refused is None
-    end(database, PostgresRuns(database).facts(run_id).claim)
+    assert Runs(database).facts(run_id).refused is None
+    end(database, Runs(database).facts(run_id).claim)
     client.close()
     sock.close()
 

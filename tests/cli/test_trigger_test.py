@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from pidispatch.domain.triggers.subject import RunSubject
-from pidispatch.store.triggers.arrivals import PostgresArrivals
+from pidispatch.store.triggers.arrivals import Arrivals
 from tests.store.arriving import an_arrival
 from tests.store.builders import a_host, value
 from tests.support.breaking import open_one
@@ -212,9 +212,7 @@ def test_a_pipe_is_no_file(command, files):
 def test_a_one_shot_says_whether_it_is_used_up(ask, database):
     a_host(database)
     before = lines_of(ask(CLOSED))
-    PostgresArrivals(database).arrive(
-        an_arrival(subject=RunSubject("github:acme/web", "#12", "x"), one_shot="close")
-    )
+    Arrivals(database).arrive(an_arrival(subject=RunSubject("github:acme/web", "#12", "x"), one_shot="close"))
     run = value(database, "SELECT public_id FROM runs")
     with database.transaction() as connection:
         connection.exec_driver_sql("INSERT INTO one_shots (key, run_id) SELECT 'close', id FROM runs")
@@ -241,7 +239,7 @@ def test_a_run_of_the_same_subject_is_told_by_what_becomes_of_the_event(
     a_host(database)
     entry = {"on": ENTRIES[1]["on"] | {"while_running": policy}, "run": {"kind": "github", "flow": "fix"}}
     (files / "triggers.json").write_text(json.dumps({"triggers": [entry]}))
-    PostgresArrivals(database).arrive(an_arrival())
+    Arrivals(database).arrive(an_arrival())
     run = value(database, "SELECT public_id FROM runs")
 
     assert f"while running {words.format(run)}" in lines_of(ask(LABELLED))

@@ -13,7 +13,7 @@ import pytest
 
 from pidispatch.domain.runs.outcome import End
 from pidispatch.domain.runs.run import Outcome
-from pidispatch.store.runs.transitions import PostgresRuns
+from pidispatch.store.runs.transitions import Runs
 from tests.cli.lives import DONE, FAILED, begin, call, end, meanwhile, until_asked
 from tests.store.builders import value
 
@@ -152,7 +152,7 @@ def test_a_run_that_waits_says_why(wait, database):
         time.sleep(1.2)
         claim = begin(database)
         end(database, claim)
-        assert PostgresRuns(database).facts(claim.run_id).state == "ended"
+        assert Runs(database).facts(claim.run_id).state == "ended"
 
     with meanwhile(live):
         said = wait()

@@ -8,7 +8,7 @@ from sqlalchemy import text
 
 from pidispatch.domain.runs.ask import WaitAfter, WaitProfile
 from pidispatch.domain.triggers.wait import GiveUp, Hold, Start, WaitAnswer
-from pidispatch.store.runs.waits import PostgresWaits
+from pidispatch.store.runs.waits import Waits
 from tests.cli.test_run import unboxed
 from tests.cli.test_runs import name_of
 from tests.store.builders import HOST, a_held_run, a_host, row, value
@@ -20,7 +20,7 @@ DAY = timedelta(days=1)
 @pytest.fixture
 def waits(database):
     a_host(database)
-    return PostgresWaits(database, host=HOST, worker="h1:1", check_seconds=10)
+    return Waits(database, host=HOST, worker="h1:1", check_seconds=10)
 
 
 @pytest.fixture

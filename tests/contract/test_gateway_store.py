@@ -12,7 +12,7 @@ from pidispatch.ports import NOTHING_KNOWN, Budget, CallEnd, CallOpened, CallRef
 from pidispatch.store.admission import pauses
 from pidispatch.store.runs.calls import PostgresCallLedger, PostgresTickets
 from pidispatch.store.runs.stops import PostgresStops
-from pidispatch.store.runs.transitions import PostgresRuns
+from pidispatch.store.runs.transitions import Runs
 from tests.gateway.fakes import FakeCaps, FakeLedger, FakeStops, FakeTickets, Switch
 from tests.store.builders import HOST, a_boxed_run, a_host, row, value
 from tests.support.calls import cost, worst
@@ -114,7 +114,7 @@ def _postgres(database) -> Side:
         PostgresCallLedger(database),
         PostgresStops(database),
         run_id=claim.run_id,
-        stop=lambda: PostgresRuns(database).request_stop(claim.run_id, reason="operator-cancel"),
+        stop=lambda: Runs(database).request_stop(claim.run_id, reason="operator-cancel"),
         now=database.now,
         states=lambda: [state for (state,) in rows("state")],
         held=lambda: rows("held_micros, held_tokens, lowered_by"),

@@ -8,21 +8,21 @@ from pidispatch.gateway.client import ControlDoors
 from pidispatch.runtime.docker import DockerBoxes
 from pidispatch.runtime.engine import Engine
 from pidispatch.runtime.mounts import DockerMounts
-from pidispatch.store.runs.endings import PostgresEndings
-from pidispatch.store.runs.transitions import PostgresRuns
+from pidispatch.store.runs.endings import Endings
+from pidispatch.store.runs.transitions import Runs
 from tests.fault.clock import move_time
 from tests.fault.failpoints import hold_after, hold_before
 
 Engine.__init__.__defaults__ = (os.environ.get("DOCKER_HOST"),)  # a private engine, where a cell kills one
 move_time()
 hold_after(AdmissionGate, "admit", "admitted")
-hold_after(PostgresRuns, "preparing", "preparing")
+hold_after(Runs, "preparing", "preparing")
 hold_after(ControlDoors, "open", "door-open")
 hold_after(DockerBoxes, "create", "box-created")
 hold_before(DockerMounts, "check", "box-started")
-hold_after(PostgresRuns, "boxed", "boxed")
+hold_after(Runs, "boxed", "boxed")
 hold_before(Finisher, "finish", "exited")
-hold_after(PostgresRuns, "finishing", "finishing")
-hold_after(PostgresEndings, "end", "ended-not-cleaned")
+hold_after(Runs, "finishing", "finishing")
+hold_after(Endings, "end", "ended-not-cleaned")
 
 from pidispatch.actors import app, broker  # noqa: E402, F401 - after the methods have been wrapped

@@ -7,6 +7,7 @@ from sqlalchemy import text
 
 from pidispatch.app.marks import mark_keeper, mark_reader
 from pidispatch.app.standing import StandingTriggers
+from pidispatch.domain.limits.admission import Refused
 from pidispatch.domain.limits.policy import Policy
 from pidispatch.domain.providers.rates import Rating
 from pidispatch.domain.runs.outbox import Letter
@@ -25,16 +26,16 @@ from pidispatch.flows.hands import Hands
 from pidispatch.flows.launch import BoxLimits, Launcher
 from pidispatch.flows.sessions import SessionKeeper
 from pidispatch.flows.tenure import Tenure
-from pidispatch.ports import FolderState, ImageFacts, JobPaths, LocalFolder, ProviderFacts, Refused
-from pidispatch.store.admission.transaction import PostgresAdmissions
+from pidispatch.ports import FolderState, ImageFacts, JobPaths, LocalFolder, ProviderFacts
+from pidispatch.store.admission.transaction import Admissions
 from pidispatch.store.database import Database
-from pidispatch.store.hosts.hosts import PostgresHosts
+from pidispatch.store.hosts.hosts import Hosts
 from pidispatch.store.runs.calls import PostgresCallLedger, PostgresTickets
-from pidispatch.store.runs.chains import PostgresChains
-from pidispatch.store.runs.endings import PostgresEndings
-from pidispatch.store.runs.losses import PostgresLosses
-from pidispatch.store.runs.sessions import PostgresSessions
-from pidispatch.store.runs.transitions import PostgresRuns
+from pidispatch.store.runs.chains import Chains
+from pidispatch.store.runs.endings import Endings
+from pidispatch.store.runs.losses import Losses
+from pidispatch.store.runs.sessions import Sessions
+from pidispatch.store.runs.transitions import Runs
 from pidispatch.upkeep.breakers import BreakerKeeper
 from pidispatch.upkeep.losses import LostLookers
 from pidispatch.upkeep.orphans import Orphans
@@ -207,7 +208,7 @@ class Site:
         identity=IDENTITY,
     ) -> None:
         self.database, self.installation = database, installation
-        self.hosts = PostgresHosts(database, host=HOST)
+        self.hosts = Hosts(database, host=HOST)
         self.registered = self.hosts.register(
             worker=worker, pid=1, version="0", capacity=capacity, identity=identity
         )
@@ -226,7 +227,7 @@ class Site:
         self.finder = BoxFinder(self.boxes, self.tenure)
         self.notes = notes or FakeNotes()
         self.files, self.bell = files or FakeFiles(), FakeBell()
-        self.runs, self.endings = PostgresRuns(database), PostgresEndings(database)
+        self.runs, self.endings = Runs(database), Endings(database)
         self.tickets, self.ledger = PostgresTickets(database, timeout=60), PostgresCallLedger(database)
         self.refused_folders: dict[bytes, str] = {}
         self.changed_folders: dict[bytes, str | OSError] = {}
@@ -255,7 +256,7 @@ class Site:
         cleanup = Cleanup(boxes=self.boxes, doors=self.doors, files=self.files, bell=self.bell)
         self.breakers = BreakerKeeper(some_breakers(database))
         self.gate = AdmissionGate(
-            admissions=PostgresAdmissions(database, host=HOST, worker=worker),
+            admissions=Admissions(database, host=HOST, worker=worker),
             may_admit=self.tenure.may_admit,
             policies=self,
             images=self.images,
@@ -274,7 +275,7 @@ class Site:
         )
         self.left = dict[str, bytes | NotKept]()
         sessions = SessionKeeper(
-            sessions=PostgresSessions(database),
+            sessions=Sessions(database),
             images=self.images,
             read_session=lambda box: self.left.get(box, NotKept("not-a-regular-file")),
         )
@@ -308,9 +309,7 @@ class Site:
             finder=self.finder,
             doors=self.doors,
             chains=self.chains,
-            changes=Changes(
-                chains=PostgresChains(self.database), gitbox=self.gitbox, open_folder=self.open_folder
-            ),
+            changes=Changes(chains=Chains(self.database), gitbox=self.gitbox, open_folder=self.open_folder),
             redact=self.redact,
             sessions=sessions,
             cleanup=cleanup,
@@ -339,7 +338,7 @@ class Site:
             ),
             bell=self.bell,
             hosts=self.hosts,
-            lost_lookers=LostLookers(self.notes, PostgresLosses(database, host=HOST)),
+            lost_lookers=LostLookers(self.notes, Losses(database, host=HOST)),
             sweep=lambda: 0,
             clock=self.now,
             mark=mark_keeper(database, triggers_file, host=HOST),
@@ -347,7 +346,7 @@ class Site:
 
     def collector(self, limits):
         return ChainCollector(
-            chains=PostgresChains(self.database),
+            chains=Chains(self.database),
             read_outbox=lambda box: self.letters.get(box, ()),
             gitbox=self.gitbox,
             open_folder=self.open_folder,

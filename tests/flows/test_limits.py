@@ -6,8 +6,9 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import text
 
+from pidispatch.domain.limits.admission import Refused
 from pidispatch.domain.limits.policy import ScopeCaps
-from pidispatch.ports import CallEnd, Refused
+from pidispatch.ports import CallEnd
 from tests.store.builders import a_run, assert_ledger_is_exact, row, value
 from tests.support.calls import cost as priced
 from tests.support.calls import opened, worst

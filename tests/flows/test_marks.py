@@ -6,7 +6,7 @@ import pytest
 
 from pidispatch.domain.triggers.grammar import without_disarmed
 from pidispatch.domain.triggers.subject import RunSubject
-from pidispatch.store.triggers.arrivals import PostgresArrivals
+from pidispatch.store.triggers.arrivals import Arrivals
 from tests.flows.site import Site
 from tests.store.arriving import an_arrival
 from tests.store.builders import assert_ledger_is_exact, row, value
@@ -37,7 +37,7 @@ class Office:
         self.closed += 1
         subject = RunSubject("github:acme/web", "#7", "fix")
         arrival = an_arrival(subject=subject, one_shot=self.key, body=f"{self.closed}".encode(), window=0)
-        return PostgresArrivals(self.site.database).arrive(arrival)
+        return Arrivals(self.site.database).arrive(arrival)
 
     def runs(self):
         """The run starts, gets its go, and its box ends well; the end is not written yet."""

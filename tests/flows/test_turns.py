@@ -1,15 +1,15 @@
 """Which lock a run takes turns by: a folder's is looked up, a forge's run brings that of its subject."""
 
 from pidispatch.domain.triggers.trigger import WhileRunning
-from pidispatch.store.admission.transaction import PostgresAdmissions
-from pidispatch.store.triggers.arrivals import PostgresArrivals
+from pidispatch.store.admission.transaction import Admissions
+from pidispatch.store.triggers.arrivals import Arrivals
 from tests.store.arriving import ISSUE, an_arrival
 from tests.store.builders import HOST, WORKER, a_run, after_a_look, assert_ledger_is_exact, row, value
 
 
 def test_a_run_of_a_forge_takes_its_subjects_slot_and_gives_it_back(site):
-    arrived = PostgresArrivals(site.database).arrive(an_arrival())
-    seen = PostgresAdmissions(site.database, host=HOST, worker=WORKER).next_due([])
+    arrived = Arrivals(site.database).arrive(an_arrival())
+    seen = Admissions(site.database, host=HOST, worker=WORKER).next_due([])
     assert (seen.kind, seen.mutex) == ("github", ISSUE.mutex)
     after_a_look(site.database)
 
@@ -27,7 +27,7 @@ def test_a_run_of_a_forge_takes_its_subjects_slot_and_gives_it_back(site):
 
 def test_runs_that_may_go_on_beside_each_other_have_no_lock(site):
     for source in ("github", "gitlab"):
-        PostgresArrivals(site.database).arrive(
+        Arrivals(site.database).arrive(
             an_arrival(source, policy=WhileRunning.PARALLEL, window=0, body=source.encode())
         )
 
@@ -47,9 +47,9 @@ def test_a_folders_lock_is_that_of_the_directory_as_it_is_now(site):
 
 
 def test_the_bounds_of_scopes_leave_a_subjects_single_slot_alone(site):
-    PostgresArrivals(site.database).arrive(an_arrival())
+    Arrivals(site.database).arrive(an_arrival())
 
-    PostgresAdmissions(site.database, host=HOST, worker=WORKER).sync({}, capacity=3)
+    Admissions(site.database, host=HOST, worker=WORKER).sync({}, capacity=3)
 
     limit = 'SELECT "limit" FROM scopes WHERE key = :key'
     assert row(site.database, limit, key=ISSUE.mutex) == {"limit": 1}

@@ -14,7 +14,7 @@ from pidispatch.errors import DatabaseUnavailable, QueueUnavailable
 from pidispatch.ports import CheckEnd
 from pidispatch.services.waitcheck import CheckPrograms
 from pidispatch.store.runs import cancelling
-from pidispatch.store.runs.waits import PostgresWaits
+from pidispatch.store.runs.waits import Waits
 from pidispatch.upkeep.waiting import WaitKeeper
 from tests.store.builders import HOST, a_held_run, a_host, assert_ledger_is_exact, row, try_next, value
 from tests.support.patience import slowness, until
@@ -52,7 +52,7 @@ class Place:
     def keeper(self, worker="h1:1", slots=1, bounds=BOUNDS, timeout=20.0, checks=None):
         keeper = WaitKeeper(
             host=HOST,
-            waits=PostgresWaits(self.database, host=HOST, worker=worker, check_seconds=timeout + 5),
+            waits=Waits(self.database, host=HOST, worker=worker, check_seconds=timeout + 5),
             checks=checks or CheckPrograms(timeout=timeout, home="/nowhere"),
             programs={name: str(self.folder / name) for name in ("ci", "review")},
             bounds=bounds,

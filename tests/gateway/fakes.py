@@ -9,16 +9,7 @@ from typing import Any
 
 from pidispatch.domain.providers.rates import CostClass
 from pidispatch.errors import DatabaseUnavailable
-from pidispatch.ports import (
-    NOTHING_KNOWN,
-    Budget,
-    CallEnd,
-    CallOpened,
-    CallRefused,
-    Cost,
-    Ticket,
-    Worst,
-)
+from pidispatch.ports import NOTHING_KNOWN, Budget, CallEnd, CallOpened, CallRefused, Cost, Ticket, Worst
 
 
 class Switch:

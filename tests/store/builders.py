@@ -5,14 +5,14 @@ from itertools import count
 from sqlalchemy import text
 
 from pidispatch.domain.health.hostidentity import Identity
+from pidispatch.domain.limits.admission import Admitted, Answer, Ready
 from pidispatch.domain.limits.windows import EVERYTHING, Cap, run_caps
 from pidispatch.domain.runs.ask import Terms, WaitAfter, WaitProfile
 from pidispatch.domain.runs.run import Claim, NewRun
-from pidispatch.ports import Admitted, Answer, Ready
-from pidispatch.store.admission.transaction import PostgresAdmissions
+from pidispatch.store.admission.transaction import Admissions
 from pidispatch.store.database import Database
-from pidispatch.store.hosts.hosts import PostgresHosts
-from pidispatch.store.runs.transitions import PostgresRuns
+from pidispatch.store.hosts.hosts import Hosts
+from pidispatch.store.runs.transitions import Runs
 from tests.support.asking import asking, finding
 from tests.support.submitting import submit as submit_run
 
@@ -27,7 +27,7 @@ def some_caps(daily: int = 25) -> tuple[Cap, ...]:
 
 
 def a_host(database: Database, capacity: int = 3, host: str = HOST) -> str:
-    installation = PostgresHosts(database, host=host).register(
+    installation = Hosts(database, host=host).register(
         worker=f"{host}:1", pid=1, version="0", capacity=capacity, identity=IDENTITY
     )
     assert isinstance(installation, str), installation
@@ -109,7 +109,7 @@ def after_a_look(database):
 def try_next(
     database: Database, caps: tuple[Cap, ...] | None = None, **more: object
 ) -> tuple[int, Answer] | None:
-    admissions = PostgresAdmissions(database, host=HOST, worker=WORKER)
+    admissions = Admissions(database, host=HOST, worker=WORKER)
     waiting = admissions.next_due([])
     if waiting is None:
         return None
@@ -125,7 +125,7 @@ def an_admitted_run(database: Database, **asked: object) -> Claim:
 
 
 def a_boxed_run(database: Database, container: str = "c0ffee" * 10, **asked: object) -> Claim:
-    runs = PostgresRuns(database)
+    runs = Runs(database)
     job = runs.preparing(an_admitted_run(database, **asked))
     return runs.boxed(job.claim, container_id=container, name=f"box-{job.claim.run_id}")
 

@@ -6,9 +6,9 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 
+from pidispatch.domain.limits.admission import Admitted, Deferred, NoRoom, Passed, Refused
 from pidispatch.errors import DatabaseUnavailable
-from pidispatch.ports import Admitted, Deferred, NoRoom, Passed, Refused
-from pidispatch.store.admission.transaction import PostgresAdmissions
+from pidispatch.store.admission.transaction import Admissions
 from pidispatch.store.database import Database
 from tests.store.builders import (
     HOST,
@@ -91,7 +91,7 @@ def test_a_busy_folder_defers_the_second_run_and_names_the_first(database):
     first = an_admitted_run(database, folder="/repos/same")
     second = a_run(database, folder="/repos/same")
 
-    admissions = PostgresAdmissions(database, host=HOST, worker=WORKER)
+    admissions = Admissions(database, host=HOST, worker=WORKER)
     assert admissions.next_due([]) is None  # seen without a lock, so that a busy folder costs nothing
 
     with database.transaction() as connection:
@@ -127,7 +127,7 @@ def test_a_full_host_changes_nothing(database):
 def test_nothing_is_admitted_while_everything_is_paused(database):
     a_host(database)
     run_id = a_run(database)
-    admissions = PostgresAdmissions(database, host=HOST, worker=WORKER)
+    admissions = Admissions(database, host=HOST, worker=WORKER)
     waiting = admissions.next_due([])
     assert waiting is not None
     with database.transaction() as connection:
@@ -144,7 +144,7 @@ def test_nothing_is_admitted_while_everything_is_paused(database):
 def test_a_run_that_changed_since_it_was_seen_is_passed_by(database):
     a_host(database)
     run_id = a_run(database)
-    admissions = PostgresAdmissions(database, host=HOST, worker=WORKER)
+    admissions = Admissions(database, host=HOST, worker=WORKER)
     seen = admissions.next_due([])
     assert seen is not None
     assert isinstance(admissions.admit(seen, ready_for(database, run_id)), Admitted)
@@ -157,7 +157,7 @@ def test_a_run_of_another_host_is_not_seen(database):
     a_host(database)
     a_run(database)
 
-    assert PostgresAdmissions(database, host="h2", worker="h2:1").next_due([]) is None
+    assert Admissions(database, host="h2", worker="h2:1").next_due([]) is None
 
 
 def test_priority_goes_first_and_a_scope_that_ran_last_goes_last(database):
@@ -219,4 +219,4 @@ def test_a_database_that_does_not_answer_is_one_error_of_ours():
     gone = Database("postgresql+psycopg://nobody@/none?host=/nonexistent")
 
     with pytest.raises(DatabaseUnavailable):
-        PostgresAdmissions(gone, host=HOST, worker=WORKER).next_due([])
+        Admissions(gone, host=HOST, worker=WORKER).next_due([])

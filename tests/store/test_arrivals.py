@@ -5,16 +5,16 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import text
 
+from pidispatch.domain.limits.admission import Admitted
 from pidispatch.domain.runs.outcome import Again
 from pidispatch.domain.runs.run import BoxEnd
 from pidispatch.domain.triggers.arrival import Became
 from pidispatch.domain.triggers.subject import RunSubject
 from pidispatch.domain.triggers.trigger import WhileRunning
-from pidispatch.ports import Admitted
 from pidispatch.store.runs.calls import PostgresTickets
-from pidispatch.store.runs.endings import PostgresEndings
-from pidispatch.store.runs.transitions import PostgresRuns
-from pidispatch.store.triggers.arrivals import PostgresArrivals
+from pidispatch.store.runs.endings import Endings
+from pidispatch.store.runs.transitions import Runs
+from pidispatch.store.triggers.arrivals import Arrivals
 from tests.store.arriving import ISSUE, a_delivery, a_folder_arrival, an_arrival
 from tests.store.builders import a_host, assert_ledger_is_exact, row, try_next, value
 from tests.support.breaking import open_one
@@ -26,7 +26,7 @@ CONTAINER = "c0ffee" * 10
 @pytest.fixture
 def arrivals(database):
     a_host(database, capacity=10)
-    return PostgresArrivals(database)
+    return Arrivals(database)
 
 
 def admit(database):
@@ -39,7 +39,7 @@ def admit(database):
 
 def goes(database):
     """The next run gets its slot, its box and its go."""
-    runs = PostgresRuns(database)
+    runs = Runs(database)
     claim = runs.preparing(admit(database)).claim
     runs.boxed(claim, container_id=CONTAINER, name="box")
     assert PostgresTickets(database, timeout=60).give_go(claim.run_id, claim.attempt, CONTAINER[:12])
@@ -148,8 +148,8 @@ def test_a_second_event_while_one_runs_waits_behind_it_and_starts_after_it(datab
     )
     assert try_next(database) is None  # the subject is taken
 
-    runs = PostgresRuns(database)
-    assert PostgresEndings(database).again(runs.finishing(claim), Again("provider-failed", 600), BoxEnd())
+    runs = Runs(database)
+    assert Endings(database).again(runs.finishing(claim), Again("provider-failed", 600), BoxEnd())
     assert admit(database).run_id == second.run_id
     assert_ledger_is_exact(database)
 
@@ -200,9 +200,9 @@ def test_supersede_takes_over_the_run_that_waits_already(database, arrivals):
 
 def test_supersede_ends_a_run_that_waits_for_its_second_attempt(database, arrivals):
     first = arrivals.arrive(an_arrival())
-    runs = PostgresRuns(database)
+    runs = Runs(database)
     claim = runs.finishing(goes(database))
-    assert PostgresEndings(database).again(claim, Again("provider-failed", 600), BoxEnd())
+    assert Endings(database).again(claim, Again("provider-failed", 600), BoxEnd())
 
     second = arrivals.arrive(an_arrival(policy=SUPERSEDE))
 
@@ -218,10 +218,8 @@ def test_supersede_ends_a_run_that_waits_for_its_second_attempt(database, arriva
 
 def test_a_run_between_two_attempts_keeps_its_content(database, arrivals):
     first = arrivals.arrive(an_arrival(body=b"old"))
-    runs = PostgresRuns(database)
-    assert PostgresEndings(database).again(
-        runs.finishing(goes(database)), Again("provider-failed", 600), BoxEnd()
-    )
+    runs = Runs(database)
+    assert Endings(database).again(runs.finishing(goes(database)), Again("provider-failed", 600), BoxEnd())
 
     second = arrivals.arrive(an_arrival(body=b"new"))
 

@@ -9,15 +9,15 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import text
 
+from pidispatch.domain.limits.admission import Refused
 from pidispatch.domain.runs.outcome import End
 from pidispatch.domain.runs.run import BoxEnd, Outcome
 from pidispatch.domain.triggers.breaker import Rules
 from pidispatch.domain.triggers.trigger import Missed
-from pidispatch.ports import Refused
-from pidispatch.store.admission.transaction import PostgresAdmissions
+from pidispatch.store.admission.transaction import Admissions
 from pidispatch.store.runs.cancelling import cancel
-from pidispatch.store.runs.endings import PostgresEndings
-from pidispatch.store.runs.transitions import PostgresRuns
+from pidispatch.store.runs.endings import Endings
+from pidispatch.store.runs.transitions import Runs
 from pidispatch.store.triggers.breakers import NoSuchTrigger, breaker_of_run, breakers_of, close, read_open
 from pidispatch.upkeep.breakers import BreakerKeeper
 from tests.store.builders import HOST, WORKER, a_host, a_run, row, try_next, value
@@ -121,14 +121,14 @@ def test_what_a_trigger_started_is_counted(database, breakers, type_):
 def finished(database):
     run = a_run_of(database)
     _, answer = try_next(database)
-    claim = PostgresRuns(database).finishing(answer.claim)
-    assert PostgresEndings(database).end(claim, End(Outcome.FAILED, "lost"), BoxEnd())
+    claim = Runs(database).finishing(answer.claim)
+    assert Endings(database).end(claim, End(Outcome.FAILED, "lost"), BoxEnd())
     return run
 
 
 def refused(database):
     run = a_run_of(database)
-    admissions = PostgresAdmissions(database, host=HOST, worker=WORKER)
+    admissions = Admissions(database, host=HOST, worker=WORKER)
     admissions.refuse(
         admissions.next_due([]),
         refusal=Refused("job-image-missing", None),

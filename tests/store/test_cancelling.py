@@ -8,8 +8,8 @@ from pidispatch.domain.runs.run import BoxEnd, Outcome, State
 from pidispatch.errors import StaleEpoch
 from pidispatch.store.runs import cancelling
 from pidispatch.store.runs.calls import PostgresTickets
-from pidispatch.store.runs.endings import PostgresEndings
-from pidispatch.store.runs.transitions import PostgresRuns
+from pidispatch.store.runs.endings import Endings
+from pidispatch.store.runs.transitions import Runs
 from tests.store.builders import (
     a_boxed_run,
     a_host,
@@ -68,10 +68,10 @@ def test_a_run_that_waits_ends_at_once_and_its_task_has_a_last_day(database, sta
 def test_a_run_that_may_have_spent_and_waits_again_is_settled(database):
     a_host(database)
     claim = a_boxed_run(database)
-    runs = PostgresRuns(database)
+    runs = Runs(database)
     assert PostgresTickets(database, timeout=60).give_go(claim.run_id, claim.attempt, "c0ffee" * 2)
     finishing = runs.finishing(runs.facts(claim.run_id).claim)
-    assert PostgresEndings(database).again(finishing, Again("provider-failed", 60), BoxEnd(1))
+    assert Endings(database).again(finishing, Again("provider-failed", 60), BoxEnd(1))
 
     cancel(database, claim.run_id)
 
@@ -97,29 +97,29 @@ def test_no_other_ending_is_written_once_a_cancel_was_acknowledged(database):
     """The box had ended by itself, and its finisher was about to write that down."""
     a_host(database)
     claim = a_boxed_run(database)
-    finishing = PostgresRuns(database).finishing(claim)
+    finishing = Runs(database).finishing(claim)
 
     cancel(database, claim.run_id)
 
     with pytest.raises(StaleEpoch):
-        PostgresEndings(database).end(finishing, End(Outcome.COMPLETED, "completed"), BoxEnd(0))
-    assert PostgresRuns(database).facts(claim.run_id).stop_reason == "operator-cancel"
+        Endings(database).end(finishing, End(Outcome.COMPLETED, "completed"), BoxEnd(0))
+    assert Runs(database).facts(claim.run_id).stop_reason == "operator-cancel"
 
 
 def test_a_preparer_cannot_put_a_cancelled_run_back_into_the_queue(database):
     a_host(database)
-    job = PostgresRuns(database).preparing(an_admitted_run(database))
+    job = Runs(database).preparing(an_admitted_run(database))
 
     cancel(database, job.claim.run_id)
 
     with pytest.raises(StaleEpoch):
-        PostgresRuns(database).finishing(job.claim)
+        Runs(database).finishing(job.claim)
 
 
 def test_an_operators_wish_goes_before_a_shutdown_but_not_the_reverse(database):
     a_host(database)
     claim = a_boxed_run(database)
-    runs = PostgresRuns(database)
+    runs = Runs(database)
     assert runs.request_stop(claim.run_id, reason="shutdown")
 
     cancel(database, claim.run_id)

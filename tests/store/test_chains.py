@@ -5,19 +5,20 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from sqlalchemy import event, text
 
-from pidispatch.domain.runs.chaintree import Harvest, TreeCaps
+from pidispatch.domain.limits.admission import Admitted
+from pidispatch.domain.runs.chaintree import ChainAnswer, Harvest, TreeCaps
 from pidispatch.domain.runs.names import chained_run_id
 from pidispatch.domain.runs.outbox import Child, RequestRefusal
 from pidispatch.domain.runs.outcome import End
 from pidispatch.domain.runs.run import BoxEnd, Outcome, Result
 from pidispatch.errors import StaleEpoch
-from pidispatch.ports import Admitted, CallEnd, ChainAnswer
+from pidispatch.ports import CallEnd
 from pidispatch.store.read.detail import run_detail
 from pidispatch.store.runs import requeueing
 from pidispatch.store.runs.calls import PostgresCallLedger, PostgresTickets
-from pidispatch.store.runs.chains import PostgresChains
-from pidispatch.store.runs.endings import PostgresEndings
-from pidispatch.store.runs.transitions import PostgresRuns
+from pidispatch.store.runs.chains import Chains
+from pidispatch.store.runs.endings import Endings
+from pidispatch.store.runs.transitions import Runs
 from tests.store.builders import (
     HOST,
     a_host,
@@ -45,11 +46,11 @@ def working(database, commit="a" * 40, **more):
     assert found is not None
     run_id, answer = found
     assert isinstance(answer, Admitted), answer
-    runs, container = PostgresRuns(database), f"{run_id:064x}"
+    runs, container = Runs(database), f"{run_id:064x}"
     claim = runs.preparing(answer.claim).claim
     runs.boxed(claim, container_id=container, name=f"box-{run_id}", commit_before=commit)
     assert PostgresTickets(database, timeout=600).give_go(run_id, claim.attempt, container)
-    return PostgresRuns(database).facts(run_id).claim
+    return Runs(database).facts(run_id).claim
 
 
 def a_working_run(database, commit="a" * 40, **asked):
@@ -63,8 +64,8 @@ def child_of(claim, number="1", flow="review", task=b"look"):
 
 
 def end(database, claim, *answers, caps=TreeCaps(), verdict=DONE):  # noqa: B008 - frozen
-    claim = PostgresRuns(database).finishing(claim)
-    return PostgresEndings(database).end(claim, verdict, BOX, harvest=Harvest(answers, caps))
+    claim = Runs(database).finishing(claim)
+    return Endings(database).end(claim, verdict, BOX, harvest=Harvest(answers, caps))
 
 
 def run_of(database, public_id):
@@ -76,7 +77,7 @@ def chained(database):
 
 
 def told(database, claim):
-    return [answer.run or answer.refused for answer in PostgresChains(database).answers(claim.run_id)]
+    return [answer.run or answer.refused for answer in Chains(database).answers(claim.run_id)]
 
 
 def test_a_child_is_queued_with_what_it_inherits_and_nothing_else(database):
@@ -139,7 +140,7 @@ def test_a_child_keeps_within_what_bounded_its_parent(database):
         "excluded_tools": ["bash"],
         "skills_dir": b"/srv/skills",
     }
-    assert PostgresChains(database).parent(claim.run_id).cost_cap_micros == 9
+    assert Chains(database).parent(claim.run_id).cost_cap_micros == 9
 
 
 def test_a_grandchild_knows_its_first_run_and_its_depth(database):
@@ -183,7 +184,7 @@ def test_an_outbox_that_held_nothing_counts_none_and_one_never_judged_says_so(da
     judged, other = a_working_run(database), a_working_run(database)
 
     end(database, judged)
-    PostgresEndings(database).end(PostgresRuns(database).finishing(other), DONE, BOX)
+    Endings(database).end(Runs(database).finishing(other), DONE, BOX)
 
     assert run_detail(database, judged.run_id).chain.refused == 0
     assert run_detail(database, other.run_id).chain.refused is None
@@ -212,7 +213,7 @@ def test_the_same_request_twice_is_one_run(database):
 
 
 def test_a_crash_before_the_commit_leaves_neither_the_end_nor_a_child(database):
-    claim = PostgresRuns(database).finishing(a_working_run(database))
+    claim = Runs(database).finishing(a_working_run(database))
     harvest = Harvest((child_of(claim), child_of(claim, "2", task=b"other")))
 
     def crash(connection):
@@ -220,12 +221,12 @@ def test_a_crash_before_the_commit_leaves_neither_the_end_nor_a_child(database):
 
     event.listen(database._engine, "commit", crash)
     with pytest.raises(ConnectionAbortedError):
-        PostgresEndings(database).end(claim, DONE, BOX, harvest=harvest)
+        Endings(database).end(claim, DONE, BOX, harvest=harvest)
     event.remove(database._engine, "commit", crash)
 
     assert value(database, "SELECT state FROM runs WHERE id = :id", id=claim.run_id) == "finishing"
     assert chained(database) == 0
-    assert PostgresEndings(database).end(PostgresRuns(database).finishing(claim), DONE, BOX, harvest=harvest)
+    assert Endings(database).end(Runs(database).finishing(claim), DONE, BOX, harvest=harvest)
     assert chained(database) == 2
 
 
@@ -248,27 +249,27 @@ def test_an_open_call_keeps_back_the_end_and_the_child(database):
     assert chained(database) == 0
 
     ledger.settle_call(call, CallEnd(200, "stop"))
-    assert end(database, PostgresRuns(database).facts(claim.run_id).claim, child_of(claim))
+    assert end(database, Runs(database).facts(claim.run_id).claim, child_of(claim))
     assert chained(database) == 1
 
 
 def test_a_cancel_that_comes_between_leaves_no_child(database):
-    claim = PostgresRuns(database).finishing(a_working_run(database))
-    PostgresRuns(database).request_stop(claim.run_id, reason="operator-cancel")
+    claim = Runs(database).finishing(a_working_run(database))
+    Runs(database).request_stop(claim.run_id, reason="operator-cancel")
 
     with pytest.raises(StaleEpoch):
-        PostgresEndings(database).end(claim, DONE, BOX, harvest=Harvest((child_of(claim),)))
+        Endings(database).end(claim, DONE, BOX, harvest=Harvest((child_of(claim),)))
 
     assert chained(database) == 0
 
 
 def test_two_finishers_at_once_make_one_child(database):
-    claim = PostgresRuns(database).finishing(a_working_run(database))
+    claim = Runs(database).finishing(a_working_run(database))
     harvest = Harvest((child_of(claim),))
 
     def finish(_):
         try:
-            return PostgresEndings(database).end(claim, DONE, BOX, harvest=harvest)
+            return Endings(database).end(claim, DONE, BOX, harvest=harvest)
         except StaleEpoch:
             return False
 
@@ -366,7 +367,7 @@ def test_two_runs_of_one_tree_that_end_at_once_do_not_take_the_same_room(databas
 
 def test_the_parent_hands_down_the_commit_before_its_first_agent(database):
     claim = a_working_run(database, commit="a" * 40)
-    first = PostgresChains(database).parent(claim.run_id)
+    first = Chains(database).parent(claim.run_id)
 
     assert (first.kind, first.public_id, first.depth) == ("local", claim.public_id, 0)
     assert (first.commit, first.image) == ("a" * 40, "pi-job:test")
@@ -378,7 +379,7 @@ def test_the_parent_hands_down_the_commit_before_its_first_agent(database):
             ),
             {"run": claim.run_id, "host": HOST, "commit": "b" * 40},
         )
-    assert PostgresChains(database).parent(claim.run_id).commit == "a" * 40
+    assert Chains(database).parent(claim.run_id).commit == "a" * 40
 
 
 def test_a_repeat_keeps_its_place_in_the_chain(database):

@@ -5,16 +5,17 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import text
 
+from pidispatch.domain.limits.admission import Admitted
 from pidispatch.domain.limits.windows import EVERYTHING, Cap, Period, Unit
 from pidispatch.domain.providers.rates import CostClass
 from pidispatch.domain.runs.outcome import Again, End
 from pidispatch.domain.runs.run import BoxEnd, Outcome
 from pidispatch.entrypoints.cli.budget import _used
-from pidispatch.ports import Admitted, CallEnd
+from pidispatch.ports import CallEnd
 from pidispatch.store.read.budget import read_budget
 from pidispatch.store.runs.calls import PostgresCallLedger, PostgresTickets
-from pidispatch.store.runs.endings import PostgresEndings
-from pidispatch.store.runs.transitions import PostgresRuns
+from pidispatch.store.runs.endings import Endings
+from pidispatch.store.runs.transitions import Runs
 from tests.store.builders import HOST, a_host, a_run, assert_ledger_is_exact, row, try_next, value
 from tests.support.calls import cost, opened, worst
 
@@ -46,7 +47,7 @@ class Life:
         found = try_next(self.database, CAPS, cost_cap_micros=CAP)
         assert found is not None
         assert isinstance(found[1], Admitted), found
-        runs = PostgresRuns(self.database)
+        runs = Runs(self.database)
         job = runs.preparing(found[1].claim)
         container = f"{job.claim.attempt:04x}{CONTAINER}"
         claim = runs.boxed(job.claim, container_id=container, name=f"box-{job.claim.attempt}")
@@ -64,14 +65,14 @@ class Life:
         return self.ledger.assume_open(HOST, self.database.now() + timedelta(days=1))
 
     def claim(self):
-        runs = PostgresRuns(self.database)
+        runs = Runs(self.database)
         return runs.finishing(runs.facts(self.run_id).claim)
 
     def end(self):
-        assert PostgresEndings(self.database).end(self.claim(), DONE, BoxEnd(0))
+        assert Endings(self.database).end(self.claim(), DONE, BoxEnd(0))
 
     def again(self):
-        assert PostgresEndings(self.database).again(self.claim(), Again("provider-failed", 0), BoxEnd(1))
+        assert Endings(self.database).again(self.claim(), Again("provider-failed", 0), BoxEnd(1))
 
     def cost(self):
         return tuple(
@@ -134,9 +135,9 @@ def test_a_run_that_never_got_its_go_cost_exactly_nothing(database):
     a_host(database)
     run_id = a_run(database)
     try_next(database)
-    runs = PostgresRuns(database)
+    runs = Runs(database)
 
-    assert PostgresEndings(database).end(runs.finishing(runs.facts(run_id).claim), DONE, BoxEnd())
+    assert Endings(database).end(runs.finishing(runs.facts(run_id).claim), DONE, BoxEnd())
 
     assert row(database, "SELECT cost_micros, cost_class FROM runs") == {
         "cost_micros": 0,

@@ -4,13 +4,14 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 
+from pidispatch.domain.limits.admission import Admitted
 from pidispatch.domain.runs.outcome import Again, End
 from pidispatch.domain.runs.run import BoxEnd, Outcome, Result
 from pidispatch.errors import StaleEpoch
-from pidispatch.ports import Admitted, CallEnd, CallRefused
+from pidispatch.ports import CallEnd, CallRefused
 from pidispatch.store.runs.calls import PostgresCallLedger, PostgresTickets
-from pidispatch.store.runs.endings import PostgresEndings
-from pidispatch.store.runs.transitions import PostgresRuns
+from pidispatch.store.runs.endings import Endings
+from pidispatch.store.runs.transitions import Runs
 from tests.store.builders import (
     HOST,
     a_boxed_run,
@@ -32,7 +33,7 @@ def a_run_with_calls(database, *ends):
     a_host(database)
     claim = a_boxed_run(database)
     assert PostgresTickets(database, timeout=60).give_go(claim.run_id, 1, CONTAINER[:12])
-    claim = PostgresRuns(database).facts(claim.run_id).claim
+    claim = Runs(database).facts(claim.run_id).claim
     ledger = PostgresCallLedger(database)
     for end in ends:
         call = opened(ledger, claim.run_id, 1, provider="scripted", model="happy", api="openai-completions")
@@ -47,9 +48,9 @@ def test_a_completed_run_sums_its_calls_and_keeps_its_reservation(database):
         CallEnd(500, None),
         CallEnd(200, "stop", tokens_in=200, tokens_out=20, cache_write=7),
     )
-    claim = PostgresRuns(database).finishing(claim)
+    claim = Runs(database).finishing(claim)
 
-    assert PostgresEndings(database).end(claim, DONE, BoxEnd(exit_code=0))
+    assert Endings(database).end(claim, DONE, BoxEnd(exit_code=0))
 
     history = row(
         database,
@@ -85,28 +86,28 @@ def test_a_run_does_not_end_while_a_call_is_open(database):
     claim = a_run_with_calls(database)
     ledger = PostgresCallLedger(database)
     call = opened(ledger, claim.run_id, 1, provider="p", model="m", api="a")
-    claim = PostgresRuns(database).finishing(claim)
+    claim = Runs(database).finishing(claim)
 
-    assert PostgresEndings(database).end(claim, DONE, BoxEnd(exit_code=0)) is False
+    assert Endings(database).end(claim, DONE, BoxEnd(exit_code=0)) is False
     assert value(database, "SELECT state FROM runs") == "finishing"
 
     ledger.settle_call(call, CallEnd(200, "stop"))
-    assert PostgresEndings(database).end(claim, DONE, BoxEnd(exit_code=0)) is True
+    assert Endings(database).end(claim, DONE, BoxEnd(exit_code=0)) is True
 
 
 def test_a_run_that_called_no_model_has_no_calls(database):
     a_host(database)
-    claim = PostgresRuns(database).finishing(an_admitted_run(database))
+    claim = Runs(database).finishing(an_admitted_run(database))
 
-    PostgresEndings(database).end(claim, End(Outcome.FAILED, "container-never-started"), BoxEnd())
+    Endings(database).end(claim, End(Outcome.FAILED, "container-never-started"), BoxEnd())
 
     assert value(database, "SELECT calls FROM runs") == 0
 
 
 def test_an_ended_run_cannot_end_again_nor_change(database):
     claim = a_run_with_calls(database)
-    claim = PostgresRuns(database).finishing(claim)
-    endings = PostgresEndings(database)
+    claim = Runs(database).finishing(claim)
+    endings = Endings(database)
     endings.end(claim, DONE, BoxEnd(exit_code=0))
 
     with pytest.raises(StaleEpoch):
@@ -119,9 +120,9 @@ def test_an_ended_run_cannot_end_again_nor_change(database):
 def test_a_run_that_never_started_gives_everything_back_and_can_start_again(database):
     a_host(database)
     claim = a_boxed_run(database)
-    claim = PostgresRuns(database).finishing(claim)
+    claim = Runs(database).finishing(claim)
 
-    assert PostgresEndings(database).again(claim, NEVER, BoxEnd())
+    assert Endings(database).again(claim, NEVER, BoxEnd())
 
     assert value(database, "SELECT used FROM spend_windows") == 0
     assert value(database, "SELECT state FROM reservations") == "released"
@@ -136,8 +137,8 @@ def test_a_run_that_never_started_gives_everything_back_and_can_start_again(data
 
 def test_a_second_attempt_after_a_provider_failure_is_not_paid_for_again(database):
     claim = a_run_with_calls(database, CallEnd(500, None))
-    claim = PostgresRuns(database).finishing(claim)
-    assert PostgresEndings(database).again(claim, Again("provider-failed", 0), BoxEnd(exit_code=1))
+    claim = Runs(database).finishing(claim)
+    assert Endings(database).again(claim, Again("provider-failed", 0), BoxEnd(exit_code=1))
     assert value(database, "SELECT used FROM spend_windows") == 1
 
     found = try_next(database)
@@ -152,14 +153,14 @@ def test_a_second_attempt_after_a_provider_failure_is_not_paid_for_again(databas
 def test_a_stale_epoch_writes_nothing(database):
     a_host(database)
     claim = a_boxed_run(database)
-    runs = PostgresRuns(database)
+    runs = Runs(database)
     runs.finishing(claim)
 
     for write in (
         lambda: runs.finishing(claim),
         lambda: runs.stopping(claim, reason="deadline"),
         lambda: runs.boxed(claim, container_id="x", name="y"),
-        lambda: PostgresEndings(database).end(claim, DONE, BoxEnd()),
+        lambda: Endings(database).end(claim, DONE, BoxEnd()),
     ):
         with pytest.raises(StaleEpoch):
             write()
@@ -187,9 +188,9 @@ def test_no_call_is_opened_before_the_go_nor_after_a_stop_was_asked(database):
     PostgresTickets(database, timeout=60).give_go(claim.run_id, 1, CONTAINER)
     assert opened(ledger, claim.run_id)
 
-    assert PostgresRuns(database).request_stop(claim.run_id, reason="operator-cancel") is True
+    assert Runs(database).request_stop(claim.run_id, reason="operator-cancel") is True
 
-    assert PostgresRuns(database).request_stop(claim.run_id, reason="deadline") is False
+    assert Runs(database).request_stop(claim.run_id, reason="deadline") is False
     assert ledger.open_call(claim.run_id, 1, provider="p", model="m", api="a") == CallRefused("closed")
 
 
@@ -201,7 +202,7 @@ def test_a_verified_report_is_never_replaced(database):
     tickets.keep_report(claim.run_id, 1, {"reason": "true"}, verified=True)
     tickets.keep_report(claim.run_id, 1, {"reason": "late"}, verified=False)
 
-    facts = PostgresRuns(database).facts(claim.run_id)
+    facts = Runs(database).facts(claim.run_id)
     assert (facts.report_reason, facts.report_verified) == ("true", True)
 
 

@@ -9,7 +9,7 @@ from pidispatch.store.hosts.forgetting import HostAlive, NoSuchHost
 from pidispatch.store.read import history
 from pidispatch.store.read.schedule_history import latest_slots, schedules_of
 from pidispatch.store.runs.calls import PostgresCallLedger, PostgresTickets
-from pidispatch.store.runs.transitions import PostgresRuns
+from pidispatch.store.runs.transitions import Runs
 from tests.store.builders import (
     HOST,
     a_boxed_run,
@@ -80,7 +80,7 @@ def test_whoever_comes_back_finds_its_claim_stale(database):
     forgetting.forget_host(database, HOST, actor="ada@h2")
 
     with pytest.raises(StaleEpoch):
-        PostgresRuns(database).finishing(claim)
+        Runs(database).finishing(claim)
     assert a_host(database) == value(database, "SELECT installation FROM hosts")  # its boxes are still ours
 
 

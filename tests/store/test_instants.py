@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import event, text
 
+from pidispatch.domain.limits.admission import Admitted
 from pidispatch.domain.runs.ask import Ask
 from pidispatch.domain.runs.names import folder_scope
 from pidispatch.domain.runs.outcome import Again, End
@@ -13,12 +14,11 @@ from pidispatch.domain.runs.run import BoxEnd, NewRun, Outcome
 from pidispatch.domain.triggers.arrival import Arrival, Became, Delivery
 from pidispatch.domain.triggers.subject import folder_subject
 from pidispatch.domain.triggers.trigger import Missed, WhileRunning
-from pidispatch.ports import Admitted
 from pidispatch.store.runs.calls import PostgresTickets
 from pidispatch.store.runs.cancelling import cancel
-from pidispatch.store.runs.endings import PostgresEndings
-from pidispatch.store.runs.transitions import PostgresRuns
-from pidispatch.store.triggers.arrivals import PostgresArrivals
+from pidispatch.store.runs.endings import Endings
+from pidispatch.store.runs.transitions import Runs
+from pidispatch.store.triggers.arrivals import Arrivals
 from tests.store.builders import a_host, assert_ledger_is_exact, row, try_next, value
 from tests.support.timed import DAY, HOST, HOUR, MINUTE, an_entry, planned, standing, synced, the_schedules
 from tests.support.wallclock import utc
@@ -56,7 +56,7 @@ def asks(database, name="nightly", public_id="local-1", source="cli", **more):
     )
     subject = folder_subject(run.scope, "tidy", TASK)
     arrival = Arrival(Delivery(source, public_id), subject, run, WhileRunning.PARALLEL)
-    return PostgresArrivals(database).arrive(replace(arrival, **more))
+    return Arrivals(database).arrive(replace(arrival, **more))
 
 
 def slots(database, schedule="nightly"):
@@ -89,7 +89,7 @@ def goes(database):
     found = try_next(database)
     assert found is not None
     assert isinstance(found[1], Admitted), found
-    runs = PostgresRuns(database)
+    runs = Runs(database)
     claim = runs.preparing(found[1].claim).claim
     container = f"{claim.run_id:064x}"
     runs.boxed(claim, container_id=container, name=f"box-{claim.run_id}")
@@ -225,7 +225,7 @@ def test_skip_starts_nothing_while_a_run_of_the_schedule_is_there(database, sche
     claim = goes(database)
 
     planned(schedules, known, DUE + DAY)
-    PostgresEndings(database).end(claim, End(Outcome.COMPLETED, "completed"), BoxEnd(exit_code=0))
+    Endings(database).end(claim, End(Outcome.COMPLETED, "completed"), BoxEnd(exit_code=0))
     planned(schedules, known, DUE + 2 * DAY)
 
     assert slots(database) == [
@@ -282,7 +282,7 @@ def test_supersede_ends_runs_that_are_to_be_tried_again_with_what_they_hold(data
     planned(schedules, known, DUE)
     for _ in entries:
         claim = goes(database)
-        assert PostgresEndings(database).again(claim, Again("provider-failed", 600), BoxEnd(exit_code=1))
+        assert Endings(database).again(claim, Again("provider-failed", 600), BoxEnd(exit_code=1))
 
     planned(schedules, known, DUE + DAY)
 

@@ -3,18 +3,18 @@
 import pytest
 from sqlalchemy import text
 
+from pidispatch.domain.limits.admission import Admitted, NoRoom, Refused
 from pidispatch.domain.runs.outcome import Again, End
 from pidispatch.domain.runs.run import BoxEnd, Outcome
 from pidispatch.errors import CannotRearm
-from pidispatch.ports import Admitted, NoRoom, Refused
 from pidispatch.store.admission import transaction as admission
-from pidispatch.store.admission.transaction import PostgresAdmissions
+from pidispatch.store.admission.transaction import Admissions
 from pidispatch.store.runs import cancelling, oneshots
 from pidispatch.store.runs.calls import PostgresTickets
-from pidispatch.store.runs.endings import PostgresEndings
-from pidispatch.store.runs.oneshots import PostgresOneShots
-from pidispatch.store.runs.transitions import PostgresRuns
-from pidispatch.store.triggers.arrivals import PostgresArrivals
+from pidispatch.store.runs.endings import Endings
+from pidispatch.store.runs.oneshots import OneShots
+from pidispatch.store.runs.transitions import Runs
+from pidispatch.store.triggers.arrivals import Arrivals
 from tests.store.arriving import ISSUE, an_arrival
 from tests.store.builders import (
     HOST,
@@ -38,14 +38,14 @@ PLACE = "h1:0123456789abcdef"
 @pytest.fixture
 def one_shots(database):
     a_host(database, capacity=10)
-    return PostgresOneShots(database)
+    return OneShots(database)
 
 
 def a_one_shot_run(database, key=KEY, lane="fix"):
     """A run of its own subject, so that nothing but the one-shot stands between two of them."""
     number = value(database, "SELECT count(*) FROM runs")
     subject = type(ISSUE)(ISSUE.scope, f"#{number + 1}", lane)
-    return PostgresArrivals(database).arrive(an_arrival(subject=subject, one_shot=key)).run_id
+    return Arrivals(database).arrive(an_arrival(subject=subject, one_shot=key)).run_id
 
 
 def spent_by(database):
@@ -61,7 +61,7 @@ REFUSED = {"state": "ended", "outcome": "policy", "reason": "once-already-spent"
 
 
 def goes(database):
-    runs = PostgresRuns(database)
+    runs = Runs(database)
     claim = runs.preparing(try_next(database)[1].claim).claim
     container = f"{claim.run_id:012x}{CONTAINER[:52]}"
     runs.boxed(claim, container_id=container, name=f"box-{claim.run_id}")
@@ -72,7 +72,7 @@ def goes(database):
 def done(database):
     """The next run gets its go, and ends."""
     claim = goes(database)
-    assert PostgresEndings(database).end(claim, DONE, BoxEnd(exit_code=0))
+    assert Endings(database).end(claim, DONE, BoxEnd(exit_code=0))
     return claim
 
 
@@ -97,7 +97,7 @@ def test_the_admission_spends_it_and_says_of_what(database, one_shots):
 
 def test_a_run_that_finds_it_spent_is_refused_and_holds_nothing(database, one_shots):
     first, second = a_one_shot_run(database), a_one_shot_run(database)
-    admissions = PostgresAdmissions(database, host=HOST, worker=WORKER)
+    admissions = Admissions(database, host=HOST, worker=WORKER)
     one, two = admissions.next_due([]), admissions.next_due([first])
     assert isinstance(admissions.admit(one, ready_for(database, first)), Admitted)
 
@@ -118,7 +118,7 @@ def test_a_look_tells_who_had_spent_it(database, one_shots):
     try_next(database)
     end_slot(database)
 
-    seen = PostgresAdmissions(database, host=HOST, worker=WORKER).next_due([])
+    seen = Admissions(database, host=HOST, worker=WORKER).next_due([])
 
     assert (seen.run_id, seen.one_shot) == (second, KEY)
     assert seen.spent_by == value(database, "SELECT public_id FROM runs WHERE id = :id", id=first)
@@ -143,9 +143,9 @@ def test_a_cap_and_a_full_host_do_not_spend_it(database, one_shots):
 
 def test_a_retry_of_the_run_that_spent_it_is_excused(database, one_shots):
     run_id = a_one_shot_run(database)
-    assert PostgresEndings(database).again(goes(database), Again("provider-failed", 0), BoxEnd())
+    assert Endings(database).again(goes(database), Again("provider-failed", 0), BoxEnd())
     assert spent_by(database) == [(KEY, run_id)]
-    admissions = PostgresAdmissions(database, host=HOST, worker=WORKER)
+    admissions = Admissions(database, host=HOST, worker=WORKER)
     seen = admissions.next_due([])
     assert seen.spent_by is None
 
@@ -155,7 +155,7 @@ def test_a_retry_of_the_run_that_spent_it_is_excused(database, one_shots):
 
 
 def finish(database, verdict):
-    runs, endings = PostgresRuns(database), PostgresEndings(database)
+    runs, endings = Runs(database), Endings(database)
     claim = runs.finishing(try_next(database)[1].claim)
     if isinstance(verdict, Again):
         assert endings.again(claim, verdict, BoxEnd())
@@ -186,10 +186,10 @@ def test_a_cancelled_run_that_never_started_gives_it_back(database, one_shots):
     run_id = a_one_shot_run(database)
     finish(database, Again("never-started", 0))
     assert isinstance(try_next(database)[1], Admitted)
-    runs = PostgresRuns(database)
+    runs = Runs(database)
     cancelling.cancel(database, run_id, actor="ada@h1")
 
-    assert PostgresEndings(database).end(
+    assert Endings(database).end(
         runs.finishing(runs.facts(run_id).claim), End(Outcome.POLICY, "operator-cancel"), BoxEnd()
     )
 
@@ -198,7 +198,7 @@ def test_a_cancelled_run_that_never_started_gives_it_back(database, one_shots):
 
 def test_a_run_that_got_its_go_keeps_it_spent_however_it_ends(database, one_shots):
     run_id = a_one_shot_run(database)
-    assert PostgresEndings(database).end(goes(database), End(Outcome.FAILED, "infra"), BoxEnd(exit_code=1))
+    assert Endings(database).end(goes(database), End(Outcome.FAILED, "infra"), BoxEnd(exit_code=1))
 
     assert spent_by(database) == [(KEY, run_id)]
 
@@ -247,7 +247,7 @@ def test_only_ended_runs_that_got_their_go_are_marked(database, one_shots):
     a_one_shot_run(database, "a")
     claim = goes(database)
     assert one_shots.to_mark() == []
-    PostgresEndings(database).end(claim, DONE, BoxEnd(exit_code=0))
+    Endings(database).end(claim, DONE, BoxEnd(exit_code=0))
 
     (spent,) = one_shots.to_mark()
 
@@ -298,7 +298,7 @@ def test_an_operator_arms_what_has_ended_and_nothing_else(database, one_shots):
     with pytest.raises(CannotRearm, match="has not ended") as refused:
         one_shots.rearm(KEY, "ada@h1")
     assert refused.value.live == claim.public_id
-    PostgresEndings(database).end(claim, DONE, BoxEnd(exit_code=0))
+    Endings(database).end(claim, DONE, BoxEnd(exit_code=0))
 
     assert one_shots.rearm(KEY, "ada@h1") == claim.public_id
 
@@ -316,7 +316,7 @@ def test_a_run_without_a_one_shot_spends_none(database, one_shots):
 def test_an_arrival_brings_its_one_shot_to_the_run_it_joins_unless_it_is_spent(database, one_shots):
     a_one_shot_run(database, "spent")
     done(database)
-    arrivals = PostgresArrivals(database)
+    arrivals = Arrivals(database)
     joined = arrivals.arrive(an_arrival())
 
     arrivals.arrive(an_arrival(one_shot="spent"))

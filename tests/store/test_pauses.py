@@ -5,9 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from pidispatch.ports import Admitted
+from pidispatch.domain.limits.admission import Admitted
 from pidispatch.store.admission.pauses import bells_after_resume, known, pause, resume
-from pidispatch.store.admission.transaction import PostgresAdmissions
+from pidispatch.store.admission.transaction import Admissions
 from pidispatch.store.database import Database
 from pidispatch.store.read.queue import queue_status
 from tests.store.builders import (
@@ -93,7 +93,7 @@ def test_a_paused_project_is_not_offered_again_and_again(database):
     pause(database, "project:web", actor=ME)
 
     assert not isinstance(try_next(database, project="web")[1], Admitted)
-    assert PostgresAdmissions(database, host=HOST, worker=WORKER).next_due([]) is None
+    assert Admissions(database, host=HOST, worker=WORKER).next_due([]) is None
     resume(database, "project:web", actor=ME)
 
     assert row(database, "SELECT state, cause FROM runs WHERE id = :id", id=run_id) == {
@@ -106,7 +106,7 @@ def test_a_paused_project_is_not_offered_again_and_again(database):
 def test_a_run_that_was_seen_before_the_pause_is_told_why_and_goes_on_after(database):
     a_host(database)
     run_id = a_run(database)
-    admissions = PostgresAdmissions(database, host=HOST, worker=WORKER)
+    admissions = Admissions(database, host=HOST, worker=WORKER)
     seen = admissions.next_due([])
     pause(database, "*", actor=ME)
 
@@ -148,7 +148,7 @@ def test_nothing_is_admitted_after_a_pause_has_returned_however_many_are_at_it(d
             admit_one(run_id)
 
     def admit_one(run_id):
-        admissions = PostgresAdmissions(database, host=HOST, worker=WORKER)
+        admissions = Admissions(database, host=HOST, worker=WORKER)
         seen = admissions.next_due([])
         if seen is not None:
             admissions.admit(seen, ready_for(database, seen.run_id, some_caps(10**6), mutex=None))

@@ -5,9 +5,9 @@ from datetime import timedelta
 
 from sqlalchemy import text
 
+from pidispatch.domain.limits.admission import Admitted
 from pidispatch.domain.triggers.grammar import parse_triggers
 from pidispatch.domain.triggers.inforce import standing_of
-from pidispatch.ports import Admitted
 from tests.store.builders import a_host, a_run, try_next, value
 from tests.support.timed import UTC_EVERYWHERE, the_schedules
 from tests.support.wallclock import utc

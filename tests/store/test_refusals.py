@@ -7,7 +7,7 @@ import pytest
 from pidispatch.ports import CallEnd, CallRefused
 from pidispatch.store.admission import pauses
 from pidispatch.store.runs.calls import PostgresCallLedger, PostgresTickets
-from pidispatch.store.runs.transitions import PostgresRuns
+from pidispatch.store.runs.transitions import Runs
 from tests.store.builders import HOST, a_boxed_run, a_host, value
 from tests.support.calls import cost, opened, worst
 
@@ -33,7 +33,7 @@ class Attempt:
         self.ledger.settle_call(call_id, CallEnd(200, stop), cost(micros))
 
     def refused(self):
-        return PostgresRuns(self.database).facts(self.run_id).refused
+        return Runs(self.database).facts(self.run_id).refused
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pidispatch.domain.triggers.arrival import Became
 from pidispatch.domain.triggers.trigger import WhileRunning
 from pidispatch.store.runs import cancelling, requeueing
 from pidispatch.store.runs.requeueing import CannotRequeue
-from pidispatch.store.triggers.arrivals import PostgresArrivals
+from pidispatch.store.triggers.arrivals import Arrivals
 from tests.store.arriving import ISSUE, a_folder_arrival, an_arrival
 from tests.store.builders import a_host, a_run, an_admitted_run, row, value
 from tests.support.minutes import early_in_a_minute
@@ -153,7 +153,7 @@ def test_what_was_deleted_cannot_be_repeated(database, gone):
 
 
 def an_ended_arrival(database, arrival):
-    arrived = PostgresArrivals(database).arrive(arrival)
+    arrived = Arrivals(database).arrive(arrival)
     cancelling.cancel(database, arrived.run_id, actor="ada@h1")
     return arrived.run_id
 
@@ -183,9 +183,7 @@ def test_a_copy_was_asked_for_on_the_command_line_so_that_another_request_is_ano
     made = requeue(database, an_ended_arrival(database, a_folder_arrival("cli")))
 
     again, cron = (
-        PostgresArrivals(database).arrive(
-            replace(a_folder_arrival(source), while_running=WhileRunning.PARALLEL)
-        )
+        Arrivals(database).arrive(replace(a_folder_arrival(source), while_running=WhileRunning.PARALLEL))
         for source in ("cli", "cron")
     )
 

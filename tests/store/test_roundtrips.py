@@ -6,8 +6,9 @@ import pytest
 from sqlalchemy import bindparam, event, text
 from sqlalchemy.dialects.postgresql import JSONB
 
-from pidispatch.ports import Admitted, CallEnd, Refused
-from pidispatch.store.admission.transaction import PostgresAdmissions
+from pidispatch.domain.limits.admission import Admitted, Refused
+from pidispatch.ports import CallEnd
+from pidispatch.store.admission.transaction import Admissions
 from pidispatch.store.database import Database
 from pidispatch.store.runs.calls import PostgresCallLedger, PostgresTickets
 from tests.store.builders import HOST, WORKER, a_boxed_run, a_host, a_run, ready_for, some_caps, try_next
@@ -81,7 +82,7 @@ def test_a_look_and_an_admission_take_two_round_trips(traced):
     database, trace = traced
     a_host(database)
     a_run(database)
-    admissions = PostgresAdmissions(database, host=HOST, worker=WORKER)
+    admissions = Admissions(database, host=HOST, worker=WORKER)
     ready = ready_for(database, 1)
     admissions.sync({}, capacity=3)
     before = len(round_trips(trace))

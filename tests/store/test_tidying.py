@@ -8,9 +8,9 @@ from sqlalchemy import text
 from pidispatch.domain.triggers.arrival import Became
 from pidispatch.store.database import Database
 from pidispatch.store.hosts import hosts as hosts_module
-from pidispatch.store.hosts.hosts import PostgresHosts
+from pidispatch.store.hosts.hosts import Hosts
 from pidispatch.store.runs.cancelling import cancel
-from pidispatch.store.triggers.arrivals import PostgresArrivals
+from pidispatch.store.triggers.arrivals import Arrivals
 from tests.store.arriving import ISSUE, an_arrival
 from tests.store.builders import HOST, a_host, value
 
@@ -18,11 +18,11 @@ from tests.store.builders import HOST, a_host, value
 @pytest.fixture
 def hosts(database):
     a_host(database)
-    return PostgresHosts(database, host=HOST)
+    return Hosts(database, host=HOST)
 
 
 def arrive(database, number=7, *, ended=True):
-    arrived = PostgresArrivals(database).arrive(an_arrival(subject=replace(ISSUE, item=f"#{number}")))
+    arrived = Arrivals(database).arrive(an_arrival(subject=replace(ISSUE, item=f"#{number}")))
     if ended:
         cancel(database, arrived.run_id, actor="ada@h1")
     return arrived

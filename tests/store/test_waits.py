@@ -11,7 +11,7 @@ from sqlalchemy.exc import IntegrityError
 from pidispatch.domain.runs.ask import WaitAfter, WaitProfile
 from pidispatch.domain.triggers.wait import GiveUp, Hold, Progress, Start, WaitAnswer
 from pidispatch.store.runs import cancelling
-from pidispatch.store.runs.waits import PostgresWaits
+from pidispatch.store.runs.waits import Waits
 from tests.store.builders import HOST, a_held_run, a_host, a_run, assert_ledger_is_exact, row, try_next, value
 
 CI = WaitProfile("ci")
@@ -27,7 +27,7 @@ def waits(database):
 
 
 def waits_of(database, host=HOST, worker="h1:1", seconds=10.0):
-    return PostgresWaits(database, host=host, worker=worker, check_seconds=seconds)
+    return Waits(database, host=host, worker=worker, check_seconds=seconds)
 
 
 def change(database, statement, **values):

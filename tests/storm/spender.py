@@ -11,15 +11,16 @@ from typing import Any
 
 from sqlalchemy import text
 
+from pidispatch.domain.limits.admission import Admitted
 from pidispatch.domain.limits.windows import EVERYTHING, Cap, Period, Unit
 from pidispatch.domain.runs.outcome import Again, End
 from pidispatch.domain.runs.run import BoxEnd, Claim, Outcome
-from pidispatch.ports import Admitted, CallEnd, CallOpened, CallRefused, Worst
-from pidispatch.store.admission.transaction import PostgresAdmissions
+from pidispatch.ports import CallEnd, CallOpened, CallRefused, Worst
+from pidispatch.store.admission.transaction import Admissions
 from pidispatch.store.database import Database
 from pidispatch.store.runs.calls import PostgresCallLedger, PostgresTickets
-from pidispatch.store.runs.endings import PostgresEndings
-from pidispatch.store.runs.transitions import PostgresRuns
+from pidispatch.store.runs.endings import Endings
+from pidispatch.store.runs.transitions import Runs
 from tests.store.builders import HOST, ready_for
 from tests.support.calls import cost
 
@@ -44,8 +45,8 @@ class Spender:
     late: list[tuple[int, int]] = field(default_factory=list)
 
     def __post_init__(self):
-        self.admissions = PostgresAdmissions(self.database, host=HOST, worker=self.name)
-        self.runs, self.endings = PostgresRuns(self.database), PostgresEndings(self.database)
+        self.admissions = Admissions(self.database, host=HOST, worker=self.name)
+        self.runs, self.endings = Runs(self.database), Endings(self.database)
         self.tickets = PostgresTickets(self.database, timeout=600)
         self.ledger = PostgresCallLedger(self.database)
 

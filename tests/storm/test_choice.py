@@ -5,13 +5,13 @@ from collections import Counter
 import pytest
 from sqlalchemy import text
 
+from pidispatch.domain.limits.admission import Admitted, Refused
 from pidispatch.domain.limits.windows import EVERYTHING, Unit, run_caps
 from pidispatch.domain.runs.outcome import End
 from pidispatch.domain.runs.run import BoxEnd, Outcome
-from pidispatch.ports import Admitted, Refused
-from pidispatch.store.admission.transaction import PostgresAdmissions
-from pidispatch.store.runs.endings import PostgresEndings
-from pidispatch.store.runs.transitions import PostgresRuns
+from pidispatch.store.admission.transaction import Admissions
+from pidispatch.store.runs.endings import Endings
+from pidispatch.store.runs.transitions import Runs
 from tests.store.builders import (
     HOST,
     WORKER,
@@ -31,12 +31,12 @@ STEP = 600  # seconds of waiting that are worth one step of priority
 
 def start_next(database):
     """Start whichever run is next, and end it; returns its id and scope."""
-    admissions = PostgresAdmissions(database, host=HOST, worker=WORKER)
+    admissions = Admissions(database, host=HOST, worker=WORKER)
     run = admissions.next_due([])
     answer = admissions.admit(run, ready_for(database, run.run_id, PLENTY))
     assert isinstance(answer, Admitted)
-    finishing = PostgresRuns(database).finishing(answer.claim)
-    assert PostgresEndings(database).end(finishing, End(Outcome.COMPLETED, "completed"), BoxEnd())
+    finishing = Runs(database).finishing(answer.claim)
+    assert Endings(database).end(finishing, End(Outcome.COMPLETED, "completed"), BoxEnd())
     return run.run_id, run.scope
 
 

@@ -16,16 +16,17 @@ from hypothesis.stateful import (
 from sqlalchemy import text
 
 from pidispatch.domain import words
+from pidispatch.domain.limits.admission import Admitted, Deferred, NoRoom, Refused
 from pidispatch.domain.limits.policy import Policy, ScopeCaps, Subject
 from pidispatch.domain.limits.windows import EVERYTHING
 from pidispatch.domain.runs.outcome import Again, End
 from pidispatch.domain.runs.run import BoxEnd, Claim, Outcome
 from pidispatch.errors import StaleEpoch
-from pidispatch.ports import Admitted, CallEnd, CallOpened, CallRefused, Deferred, NoRoom, Refused
-from pidispatch.store.admission.transaction import PostgresAdmissions
+from pidispatch.ports import CallEnd, CallOpened, CallRefused
+from pidispatch.store.admission.transaction import Admissions
 from pidispatch.store.runs.calls import PostgresCallLedger, PostgresTickets
-from pidispatch.store.runs.endings import PostgresEndings
-from pidispatch.store.runs.transitions import PostgresRuns
+from pidispatch.store.runs.endings import Endings
+from pidispatch.store.runs.transitions import Runs
 from tests.store.builders import HOST, WORKER, a_host, a_run, assert_ledger_is_exact, ready_for, value
 from tests.support.calls import cost as priced
 from tests.support.calls import worst
@@ -81,8 +82,8 @@ class LedgerMachine(RuleBasedStateMachine):
             connection.execute(text("INSERT INTO scopes (key) VALUES ('*')"))
         self.database = database
         a_host(database, capacity=CAPACITY)
-        self.admissions = PostgresAdmissions(database, host=HOST, worker=WORKER)
-        self.runs, self.endings = PostgresRuns(database), PostgresEndings(database)
+        self.admissions = Admissions(database, host=HOST, worker=WORKER)
+        self.runs, self.endings = Runs(database), Endings(database)
         self.tickets, self.calls = PostgresTickets(database, timeout=600), PostgresCallLedger(database)
         self.model: dict[int, ModelRun] = {}
         self.now = {"day": 0, "week": 0}

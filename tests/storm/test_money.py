@@ -20,8 +20,8 @@ from pidispatch.ports import CallEnd, CallOpened, CallRefused
 from pidispatch.store.database import Database
 from pidispatch.store.read.invariants import look_for_contradictions
 from pidispatch.store.runs.calls import PostgresCallLedger, PostgresTickets
-from pidispatch.store.runs.endings import PostgresEndings
-from pidispatch.store.runs.transitions import PostgresRuns
+from pidispatch.store.runs.endings import Endings
+from pidispatch.store.runs.transitions import Runs
 from tests.store.builders import HOST, a_boxed_run, a_host, a_run, assert_ledger_is_exact, value
 from tests.storm.spender import APPLICATION, DAY, PROCESSES, RUN, Spender, finish
 from tests.support.calls import cost, worst
@@ -192,7 +192,7 @@ class Race:
             PostgresTickets(self.database, timeout=600),
             PostgresCallLedger(self.database),
         )
-        self.runs, self.endings = PostgresRuns(self.database), PostgresEndings(self.database)
+        self.runs, self.endings = Runs(self.database), Endings(self.database)
         self._pool, self._barrier = ThreadPoolExecutor(THREADS), threading.Barrier(THREADS, timeout=20)
 
     def go(self):

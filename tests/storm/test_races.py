@@ -9,14 +9,14 @@ from itertools import count
 
 import pytest
 
+from pidispatch.domain.limits.admission import Admitted, Deferred, NoRoom, Ready
 from pidispatch.domain.limits.windows import EVERYTHING, run_caps
 from pidispatch.domain.runs.ask import Terms
 from pidispatch.domain.runs.outcome import End
 from pidispatch.domain.runs.run import BoxEnd, NewRun, Outcome, Waiting
-from pidispatch.ports import Admitted, Deferred, NoRoom, Ready
-from pidispatch.store.admission.transaction import PostgresAdmissions
-from pidispatch.store.runs.endings import PostgresEndings
-from pidispatch.store.runs.transitions import PostgresRuns
+from pidispatch.store.admission.transaction import Admissions
+from pidispatch.store.runs.endings import Endings
+from pidispatch.store.runs.transitions import Runs
 from tests.store.builders import HOST, WORKER, a_host, assert_ledger_is_exact, value
 from tests.support.scale import scaled
 from tests.support.submitting import submit as submit_run
@@ -32,8 +32,8 @@ class Race:
 
     def __init__(self, database, shared):
         self.database, self.shared = database, shared
-        self.admissions = PostgresAdmissions(database, host=HOST, worker=WORKER)
-        self.runs, self.endings = PostgresRuns(database), PostgresEndings(database)
+        self.admissions = Admissions(database, host=HOST, worker=WORKER)
+        self.runs, self.endings = Runs(database), Endings(database)
         self._pool = ThreadPoolExecutor(2)
         self._barrier = threading.Barrier(2, timeout=20)
         self._takes = 0.002  # seconds, for one of the two: so every pair of their steps meets

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from sqlalchemy import text
 
+from pidispatch.domain.limits.admission import Admitted, Refused
 from pidispatch.domain.runs.ask import Ask
 from pidispatch.domain.runs.outcome import End
 from pidispatch.domain.runs.run import BoxEnd, Outcome, Waiting
@@ -15,12 +16,12 @@ from pidispatch.domain.triggers.arrival import Became
 from pidispatch.domain.triggers.subject import RunSubject
 from pidispatch.domain.triggers.trigger import WhileRunning
 from pidispatch.flows.ingest import Ingest, LocalRequest
-from pidispatch.ports import Admitted, FolderState, Refused
-from pidispatch.store.admission.transaction import PostgresAdmissions
+from pidispatch.ports import FolderState
+from pidispatch.store.admission.transaction import Admissions
 from pidispatch.store.database import Database
-from pidispatch.store.runs.endings import PostgresEndings
-from pidispatch.store.runs.transitions import PostgresRuns
-from pidispatch.store.triggers.arrivals import PostgresArrivals
+from pidispatch.store.runs.endings import Endings
+from pidispatch.store.runs.transitions import Runs
+from pidispatch.store.triggers.arrivals import Arrivals
 from tests.flows.site import FakeBell
 from tests.store.arriving import an_arrival
 from tests.store.builders import HOST, WORKER, a_host, assert_ledger_is_exact, ready_for, value
@@ -53,7 +54,7 @@ def deadlocks(database):
 def tell(url, source, policy, barrier, answers):
     """One source: its events come from four threads, and all begin when the barrier falls."""
     database = Database(url, pool_size=THREADS)
-    arrivals = PostgresArrivals(database)
+    arrivals = Arrivals(database)
     told = []
 
     def some(first):
@@ -117,7 +118,7 @@ def test_events_that_meet_admissions_and_cancels_never_make_two_wait_or_run(data
     started = processes(
         tell, [(database_url, source, WhileRunning.SUPERSEDE, barrier, answers) for source in SOURCES[:2]]
     )
-    admissions, most = PostgresAdmissions(database, host=HOST, worker=WORKER), 0
+    admissions, most = Admissions(database, host=HOST, worker=WORKER), 0
     while any(process.is_alive() for process in started) and answers.qsize() < 2:
         seen = admissions.next_due([])
         if seen is not None:
@@ -145,7 +146,7 @@ def ask(url, rounds, barrier, answers):
     now = database.now()
     ingest = Ingest(
         host=HOST,
-        arrivals=PostgresArrivals(database),
+        arrivals=Arrivals(database),
         bell=FakeBell(),
         gitbox=CleanFolders(),
         open_folder=Folders(),
@@ -198,7 +199,7 @@ WAITING = "SELECT count(*) FROM runs WHERE state IN ('queued', 'deferred', 'held
 
 def _end_stopped(database):
     """What the reconciler and the finisher do with a run that was asked to stop."""
-    runs = PostgresRuns(database)
+    runs = Runs(database)
     stopped = int(
         str(
             value(
@@ -207,13 +208,13 @@ def _end_stopped(database):
         )
     )
     claim = runs.finishing(runs.facts(stopped).claim)
-    assert PostgresEndings(database).end(claim, End(Outcome.POLICY, "superseded"), BoxEnd())
+    assert Endings(database).end(claim, End(Outcome.POLICY, "superseded"), BoxEnd())
 
 
 def race(url, host, mine, barrier, answers):
     """One of eight: for each one-shot it admits its own run when the others do."""
     database = Database(url, pool_size=1)
-    admissions = PostgresAdmissions(database, host=host, worker=f"{host}:1")
+    admissions = Admissions(database, host=host, worker=f"{host}:1")
     now = database.now()
     for run_id, scope, one_shot in mine:
         waiting = Waiting(run_id, "", 0, b"/repos/x", b"/repos/x", scope, 0, now, one_shot=one_shot)
@@ -228,7 +229,7 @@ def test_a_one_shot_that_eight_hosts_race_for_is_spent_once_each(database, datab
     for racer in range(RACERS):
         a_host(database, capacity=100_000, host=f"h{racer + 1}")
     lanes = [[] for _ in range(RACERS)]
-    arrivals = PostgresArrivals(database)
+    arrivals = Arrivals(database)
     for number in range(RACES):
         for racer in range(RACERS):
             subject = RunSubject("github:acme/web", f"#{number * RACERS + racer + 1}", "fix")

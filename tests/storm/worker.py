@@ -25,15 +25,15 @@ from pidispatch.flows.launch import BoxLimits, Launcher
 from pidispatch.flows.sessions import SessionKeeper
 from pidispatch.flows.tenure import Tenure
 from pidispatch.ports import CallEnd, LocalFolder
-from pidispatch.store.admission.transaction import PostgresAdmissions
+from pidispatch.store.admission.transaction import Admissions
 from pidispatch.store.database import Database
-from pidispatch.store.hosts.hosts import PostgresHosts
+from pidispatch.store.hosts.hosts import Hosts
 from pidispatch.store.runs.calls import PostgresCallLedger, PostgresTickets
-from pidispatch.store.runs.chains import PostgresChains
-from pidispatch.store.runs.endings import PostgresEndings
-from pidispatch.store.runs.losses import PostgresLosses
-from pidispatch.store.runs.sessions import PostgresSessions
-from pidispatch.store.runs.transitions import PostgresRuns
+from pidispatch.store.runs.chains import Chains
+from pidispatch.store.runs.endings import Endings
+from pidispatch.store.runs.losses import Losses
+from pidispatch.store.runs.sessions import Sessions
+from pidispatch.store.runs.transitions import Runs
 from pidispatch.upkeep.breakers import BreakerKeeper
 from pidispatch.upkeep.losses import LostLookers
 from pidispatch.upkeep.orphans import Orphans
@@ -105,7 +105,7 @@ class StormWorker:
     def __init__(self, weather: Weather, worker: str) -> None:
         database = Database(weather.url, pool_size=2)
         self.weather, self.database = weather, database
-        self.hosts = PostgresHosts(database, host=HOST)
+        self.hosts = Hosts(database, host=HOST)
         self.hosts.register(
             worker=worker, pid=os.getpid(), version="0", capacity=weather.capacity, identity=IDENTITY
         )
@@ -113,7 +113,7 @@ class StormWorker:
         self.boxes = StubBoxes(
             Path(weather.root), self._go, self.tickets.is_preparing, seconds=weather.seconds
         )
-        self.runs, self.endings = PostgresRuns(database), PostgresEndings(database)
+        self.runs, self.endings = Runs(database), Endings(database)
         doors, files, self.bell = StubDoors(), FakeFiles(), FakeBell()
         doors.tickets = self.tickets
         notes = FakeNotes()
@@ -122,7 +122,7 @@ class StormWorker:
         finder = BoxFinder(self.boxes, tenure)
         cleanup = Cleanup(boxes=self.boxes, doors=doors, files=files, bell=self.bell)
         self.gate = AdmissionGate(
-            admissions=PostgresAdmissions(database, host=HOST, worker=worker),
+            admissions=Admissions(database, host=HOST, worker=worker),
             policies=self,
             images=FakeImages(),
             notes=notes,
@@ -138,7 +138,7 @@ class StormWorker:
             ),
         )
         sessions = SessionKeeper(
-            sessions=PostgresSessions(database), images=FakeImages(), read_session=lambda _: NotKept("absent")
+            sessions=Sessions(database), images=FakeImages(), read_session=lambda _: NotKept("absent")
         )
         self.launcher = Launcher(
             host=HOST,
@@ -169,7 +169,7 @@ class StormWorker:
             finder=finder,
             doors=doors,
             chains=self._no_chains(database),
-            changes=Changes(chains=PostgresChains(database), gitbox=FakeGitBox(), open_folder=open_folder),
+            changes=Changes(chains=Chains(database), gitbox=FakeGitBox(), open_folder=open_folder),
             redact=bytes,
             sessions=sessions,
             cleanup=cleanup,
@@ -197,7 +197,7 @@ class StormWorker:
             ),
             bell=self.bell,
             hosts=self.hosts,
-            lost_lookers=LostLookers(notes, PostgresLosses(database, host=HOST)),
+            lost_lookers=LostLookers(notes, Losses(database, host=HOST)),
             sweep=lambda: 0,
             clock=database.now,
         )
@@ -208,7 +208,7 @@ class StormWorker:
 
     def _no_chains(self, database):
         return ChainCollector(
-            chains=PostgresChains(database),
+            chains=Chains(database),
             read_outbox=lambda _: (),
             gitbox=FakeGitBox(),
             open_folder=open_folder,

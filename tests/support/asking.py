@@ -3,10 +3,10 @@
 from dataclasses import fields, replace
 from typing import Any
 
+from pidispatch.domain.limits.admission import Ready
 from pidispatch.domain.runs.ask import Ask, Terms
 from pidispatch.domain.runs.run import NewRun
 from pidispatch.domain.triggers.trigger import Kind, Work
-from pidispatch.ports import Ready
 
 
 def asking(run: NewRun, **more: Any) -> NewRun:

@@ -7,7 +7,7 @@ from sqlalchemy import text
 
 from pidispatch.domain.runs.run import NewRun
 from pidispatch.domain.triggers.breaker import Rules
-from pidispatch.store.triggers.breakercount import PostgresBreakers
+from pidispatch.store.triggers.breakercount import Breakers
 from tests.support.asking import asking
 from tests.support.submitting import submit as submit_run
 
@@ -22,7 +22,7 @@ WHERE id = :id
 
 
 def some_breakers(database, rules=RULES):
-    return PostgresBreakers(database, rules=rules, actor="pidispatch@h1")
+    return Breakers(database, rules=rules, actor="pidispatch@h1")
 
 
 def a_run_of(database, trigger="nightly", *, type_="cron", name=None, **more):

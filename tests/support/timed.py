@@ -7,7 +7,7 @@ from pidispatch.domain.triggers.inforce import Zone, Zones, standing_of
 from pidispatch.domain.triggers.trigger import Cron, Kind, Missed, Trigger, Triggers, WhileRunning
 from pidispatch.errors import FolderRefused
 from pidispatch.ports import LocalFolder
-from pidispatch.store.triggers.schedules import PostgresSchedules
+from pidispatch.store.triggers.schedules import Schedules
 from pidispatch.upkeep.scheduledruns import ScheduledRuns
 from tests.support.asking import work_of
 
@@ -51,9 +51,7 @@ class Folders:
 
 
 def the_schedules(database, host=HOST, folders=None):
-    return PostgresSchedules(
-        database, host=host, make=ScheduledRuns(host=host, open_folder=folders or Folders())
-    )
+    return Schedules(database, host=host, make=ScheduledRuns(host=host, open_folder=folders or Folders()))
 
 
 def synced(schedules, now, *entries):

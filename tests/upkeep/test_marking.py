@@ -4,18 +4,18 @@ import json
 
 import pytest
 
+from pidispatch.domain.limits.admission import Admitted, Refused
 from pidispatch.domain.runs.outcome import End
 from pidispatch.domain.runs.run import BoxEnd, Outcome
 from pidispatch.domain.triggers.grammar import without_disarmed
 from pidispatch.domain.triggers.subject import RunSubject
 from pidispatch.errors import CannotRearm, DatabaseUnavailable
 from pidispatch.files import MarkedFile
-from pidispatch.ports import Admitted, Refused
 from pidispatch.store.runs.calls import PostgresTickets
-from pidispatch.store.runs.endings import PostgresEndings
-from pidispatch.store.runs.oneshots import PostgresOneShots
-from pidispatch.store.runs.transitions import PostgresRuns
-from pidispatch.store.triggers.arrivals import PostgresArrivals
+from pidispatch.store.runs.endings import Endings
+from pidispatch.store.runs.oneshots import OneShots
+from pidispatch.store.runs.transitions import Runs
+from pidispatch.store.triggers.arrivals import Arrivals
 from pidispatch.upkeep.marking import Marking, Rearmed, mark_logged
 from tests.store.arriving import an_arrival
 from tests.store.builders import a_host, row, try_next, value
@@ -31,7 +31,7 @@ class House:
 
     def __init__(self, database, path):
         self.database, self.path = database, path
-        self.one_shots = PostgresOneShots(database)
+        self.one_shots = OneShots(database)
         self.file = MarkedFile(path, host="h1")
         self.marking = Marking(self.one_shots, self.file)
         self.write(ENTRY)
@@ -57,12 +57,12 @@ class House:
         arrival = an_arrival(
             subject=RunSubject("github:acme/web", f"#{number}", "fix"), one_shot=key or self.key()
         )
-        PostgresArrivals(self.database).arrive(arrival)
+        Arrivals(self.database).arrive(arrival)
         answer = try_next(self.database)[1]
         return answer.claim if isinstance(answer, Admitted) else answer
 
     def goes(self):
-        runs = PostgresRuns(self.database)
+        runs = Runs(self.database)
         claim = runs.preparing(self.closes()).claim
         container = f"{claim.run_id:064x}"
         runs.boxed(claim, container_id=container, name=f"box-{claim.run_id}")
@@ -77,7 +77,7 @@ class House:
 
     def ends(self, claim):
         done = End(Outcome.COMPLETED, "completed")
-        assert PostgresEndings(self.database).end(claim, done, BoxEnd(exit_code=0))
+        assert Endings(self.database).end(claim, done, BoxEnd(exit_code=0))
 
     def fires(self):
         """Whether a close would start a run now; leaves no trace of the try."""
@@ -111,11 +111,9 @@ def test_the_mark_is_written_when_the_run_has_ended_and_names_it(house):
 
 
 def test_a_run_that_never_started_leaves_no_mark(house):
-    runs = PostgresRuns(house.database)
+    runs = Runs(house.database)
     claim = runs.finishing(house.closes())
-    assert PostgresEndings(house.database).end(
-        claim, End(Outcome.FAILED, "container-never-started"), BoxEnd()
-    )
+    assert Endings(house.database).end(claim, End(Outcome.FAILED, "container-never-started"), BoxEnd())
 
     house.marking.look()
 

@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 from pidispatch.domain.box.sandbox import LABEL_ATTEMPT, LABEL_ROLE, LABEL_RUN, ROLE_JOB
 from pidispatch.domain.health.checkup import Differences, Finding, Grade, SeenBox, differences
-from pidispatch.ports import BoxState, BoxWatch, Occupants
+from pidispatch.ports import BoxState, BoxWatch
+from pidispatch.store.runs.transitions import Runs
 
 PATIENCE = 5.0  # seconds; a reconciler looks every two
 MOST_NAMED = 10
@@ -14,7 +15,7 @@ LEAVE_IT = "a worker on this host sets it right within seconds: start `pidispatc
 
 def check_boxes(
     watch: BoxWatch,
-    occupants: Occupants,
+    occupants: Runs,
     *,
     host: str,
     installation: str,

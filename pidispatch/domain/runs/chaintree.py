@@ -69,3 +69,29 @@ def _no_room(child: Child, used: TreeUse, caps: TreeCaps) -> RequestRefusal | No
     return (
         RequestRefusal(child.number, words.CHAIN_SPEND_CAP) if used.micros + caps.each > caps.micros else None
     )
+
+
+@dataclass(frozen=True, slots=True)
+class ChainParent:
+    """What a run hands down: `commit` is what its folder's HEAD named before its agent started.
+
+    `cost_cap_micros` is what it was asked to spend at most, None for as configured.
+    """
+
+    kind: str
+    public_id: str
+    depth: int
+    folder: bytes | None
+    image: str | None
+    cost_cap_micros: int | None
+    commit: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ChainAnswer:
+    """What became of one request: the public id of its run, or the word it was refused with, and a second word."""
+
+    request: str
+    run: str | None
+    refused: str | None
+    why: str | None

@@ -190,3 +190,8 @@ def _provider_failed(evidence: Evidence) -> bool:
     status = evidence.last_status
     failed = status is not None and (status in {0, 429} or status >= 500)
     return failed and evidence.billed == 0 and evidence.exit_code != 0
+
+
+@dataclass(frozen=True, slots=True)
+class NotNow:
+    """Somebody holds the run's row: nothing was changed, and it is asked again later, waiting for nobody."""

@@ -7,6 +7,7 @@ closed ── k failures in a row, all at one step ─▶ open ── a success 
                                                one probe
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -148,3 +149,23 @@ def _nothing_learned(state: Breaker, ended: Ended, now: datetime) -> Breaker:
     if state.probe is None or ended.run != state.probe:
         return state
     return replace(state, probe=None, probe_at=now + state.backoff)
+
+
+@dataclass(frozen=True, slots=True)
+class BreakerChange:
+    """A breaker that opened, or was closed by a success: of which trigger, and by the end of which run."""
+
+    trigger_id: str
+    opened: bool
+    run: str
+    reason: str | None
+    failures: int
+    probe_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """How many ended runs were counted, and what came of it."""
+
+    endings: int = 0
+    changes: Sequence[BreakerChange] = ()

@@ -3,8 +3,11 @@
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from pidispatch.domain.schedules.timetable import Timetable
+from pidispatch.domain.triggers.arrival import Arrival
+from pidispatch.domain.triggers.catchup import Slot
 from pidispatch.domain.triggers.trigger import Cron, Missed, Trigger, Triggers
 
 
@@ -70,3 +73,27 @@ def standing_of(
 def _entry(trigger: Trigger, on: Cron, zone: Zone, serves: Callable[[Trigger], bool]) -> ScheduleEntry:
     timetable = Timetable(on.pattern, on.tz or zone.name)
     return ScheduleEntry(trigger, timetable, on.missed, serves(trigger), None if on.tz else zone.host)
+
+
+@dataclass(frozen=True, slots=True)
+class Unrunnable:
+    """An instant of a schedule that leads to no run. `reason` is the word of its slot."""
+
+    reason: str
+
+
+MakeRun = Callable[[ScheduleEntry, Slot, datetime | None], Arrival | Unrunnable]
+"""One instant of an entry and the run that it would start; the last argument is when the schedule's run before it ended, or started."""
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What one look at the schedules did. `due`: how many were due; `runs`: how many runs may start at once.
+
+    `now` is Postgres's clock, `next_at` the next instant of any schedule of this host; None: none will come.
+    """
+
+    now: datetime
+    due: int
+    runs: int
+    next_at: datetime | None

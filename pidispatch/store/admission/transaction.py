@@ -9,6 +9,16 @@ from psycopg.types.json import Jsonb
 from sqlalchemy import Connection
 
 from pidispatch.domain import words
+from pidispatch.domain.limits.admission import (
+    Admitted,
+    Answer,
+    Deferred,
+    Facts,
+    NoRoom,
+    Passed,
+    Ready,
+    Refused,
+)
 from pidispatch.domain.limits.windows import (
     PROJECT,
     Cap,
@@ -20,7 +30,6 @@ from pidispatch.domain.limits.windows import (
     most_used,
 )
 from pidispatch.domain.runs.run import Claim, Waiting
-from pidispatch.ports import Admitted, Answer, Deferred, Facts, NoRoom, Passed, Ready, Refused
 from pidispatch.store.admission.statements import (
     ADD_SCOPES,
     BLOCKER,
@@ -43,8 +52,8 @@ from pidispatch.store.runs.oneshots import spend
 LOOK_AGAIN = timedelta(minutes=1)  # what is held may have been used by then, and the run is refused
 
 
-class PostgresAdmissions:
-    """Implements `ports.Admissions`. Lock order: run, scopes by key, host, windows, one-shot."""
+class Admissions:
+    """The admission transaction, and the answers that need no reservation. Raises DatabaseUnavailable. Lock order: run, scopes by key, host, windows, one-shot."""
 
     def __init__(self, database: Database, *, host: str, worker: str) -> None:
         self._database = database
@@ -52,6 +61,7 @@ class PostgresAdmissions:
         self._worker = worker
 
     def next_due(self, passed: Sequence[int]) -> Waiting | None:
+        """The run that should start next on this host, leaving out ids in `passed`. For a moment nobody else is given it."""
         asked = {"host": self._host, "passed": list(passed)}
         found = alone(self._database, CANDIDATES, asked)
         return record(Waiting, found[0]) if found else None
@@ -79,12 +89,14 @@ class PostgresAdmissions:
             connection.execute(ADD_SCOPES, {"keys": scope_keys(run.scope, ready), "mutex": ready.mutex})
 
     def defer(self, run: Waiting, *, cause: str, until: datetime, facts: Facts) -> None:
+        """Not now: the run is due again at `until`."""
         with self._database.transaction() as connection:
             _defer(connection, run, cause=cause, until=until, facts=facts)
 
     def refuse(
         self, run: Waiting, *, refusal: Refused, provider: str | None, model: str | None, facts: Facts
     ) -> None:
+        """Not at all: the run ends as policy, holding nothing that was not spent."""
         with self._database.transaction() as connection:
             locked = connection.execute(LOCK_RUN, {"id": run.run_id, "epoch": run.epoch}).one_or_none()
             if locked is not None:

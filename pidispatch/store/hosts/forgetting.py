@@ -11,17 +11,16 @@ from pidispatch.domain.runs.outcome import End
 from pidispatch.domain.runs.run import BoxEnd, Claim, Occupant, Outcome
 from pidispatch.domain.triggers.arrival import Arrival
 from pidispatch.domain.triggers.catchup import Slot
-from pidispatch.domain.triggers.inforce import ScheduleEntry, Standing
+from pidispatch.domain.triggers.inforce import ScheduleEntry, Standing, Unrunnable
 from pidispatch.errors import PidispatchError, StaleEpoch
-from pidispatch.ports import Unrunnable
 from pidispatch.store.audit import audit
 from pidispatch.store.database import Database
 from pidispatch.store.hosts.hosts import ALIVE_SECONDS, STRANDED_SQL
 from pidispatch.store.models import OCCUPYING_SQL
 from pidispatch.store.runs.calls import PostgresTickets
-from pidispatch.store.runs.endings import PostgresEndings
-from pidispatch.store.runs.transitions import PostgresRuns
-from pidispatch.store.triggers.schedules import PostgresSchedules
+from pidispatch.store.runs.endings import Endings
+from pidispatch.store.runs.transitions import Runs
+from pidispatch.store.triggers.schedules import Schedules
 
 LOST = End(Outcome.FAILED, words.LOST, words.HOST_FORGOTTEN)
 
@@ -85,7 +84,7 @@ def forget_host(database: Database, host: str, *, actor: str) -> Sequence[str]:
     ours, and are removed, since no live row stands for them. Its schedules end, unless another host took them over.
     """
     found = silent_host(database, host)
-    runs = PostgresRuns(database)
+    runs = Runs(database)
     lost = []
     for run in runs.occupants(host):
         if run.public_id not in found.runs:
@@ -105,7 +104,7 @@ def forget_host(database: Database, host: str, *, actor: str) -> Sequence[str]:
 
 def _forget_schedules(database: Database, host: str) -> None:
     """As if its file were empty: what had come and nobody planned is skipped, as of an entry that was removed."""
-    PostgresSchedules(database, host=host, make=_no_run).sync(Standing)
+    Schedules(database, host=host, make=_no_run).sync(Standing)
 
 
 def _no_run(entry: ScheduleEntry, slot: Slot, previous: datetime | None) -> Arrival | Unrunnable:
@@ -113,11 +112,11 @@ def _no_run(entry: ScheduleEntry, slot: Slot, previous: datetime | None) -> Arri
     return Unrunnable(words.REMOVED)
 
 
-def _lose(database: Database, runs: PostgresRuns, run: Occupant) -> bool:
+def _lose(database: Database, runs: Runs, run: Occupant) -> bool:
     """False when somebody else moved the run meanwhile."""
     try:
         claim = runs.finishing(Claim(run.run_id, run.public_id, run.attempt, run.epoch))
         PostgresTickets(database, timeout=0).assume_calls(run.run_id)
-        return PostgresEndings(database).end(claim, LOST, BoxEnd())
+        return Endings(database).end(claim, LOST, BoxEnd())
     except StaleEpoch:
         return False

@@ -90,8 +90,8 @@ TURN = text("SELECT pg_try_advisory_xact_lock(hashtextextended('pidispatch bells
 STARTED_SINCE = text("SELECT EXISTS (SELECT 1 FROM workers WHERE host = :host AND started_at >= :moment)")
 
 
-class PostgresHosts:
-    """Implements `ports.Hosts`."""
+class Hosts:
+    """The host and worker that this process is, as rows. Raises DatabaseUnavailable."""
 
     def __init__(self, database: Database, *, host: str) -> None:
         self._database = database
@@ -100,6 +100,10 @@ class PostgresHosts:
     def register(
         self, *, worker: str, pid: int, version: str, capacity: int, identity: Identity
     ) -> str | Sequence[Contender]:
+        """Make both known; returns the installation: 8 hex digits for container labels.
+
+        While other machines live under the name, nothing is written but the refusal, and they are returned.
+        """
         with self._database.transaction() as connection:
             connection.execute(NAME_LOCK, {"host": self._host})
             if others := self._others(connection, worker, identity):
@@ -149,12 +153,14 @@ class PostgresHosts:
         return made
 
     def beat(self, worker: str, identity: Identity) -> Sequence[Contender]:
+        """Say that both live, and which engine this worker has by now; returns who else lives under the name."""
         with self._database.transaction() as connection:
             connection.execute(BEAT, {"worker": worker, "engine_id": identity.engine_id})
             connection.execute(BEAT_HOST, {"host": self._host, "engine_id": identity.engine_id})
             return self._others(connection, worker, identity)
 
     def leave(self, worker: str) -> None:
+        """The worker ends in good order."""
         with self._database.transaction() as connection:
             connection.execute(LEAVE, {"id": worker})
 
@@ -168,6 +174,10 @@ class PostgresHosts:
         return max(0, bells or 0)
 
     def tidy(self) -> int:
+        """Delete payloads whose time is over, workers that are long gone, and some of what arrived long ago.
+
+        Returns how many payloads.
+        """
         with self._database.transaction() as connection:
             connection.execute(FORGET_WORKERS, {"host": self._host})
             connection.execute(FORGET_SESSIONS)

@@ -24,7 +24,7 @@ CHANGE = text("""
 INSERT INTO host_zones (host, zone, settled_by) VALUES (:host, :zone, :by)
 ON CONFLICT (host) DO UPDATE SET zone = excluded.zone, settled_by = excluded.settled_by, settled_at = clock_timestamp()
 """)
-# As `PostgresSchedules.sync`: no worker plans by the old zone after this has returned and it has looked again.
+# As `Schedules.sync`: no worker plans by the old zone after this has returned and it has looked again.
 TURN = text("SELECT pg_advisory_xact_lock(hashtext('pidispatch schedules'))")
 
 

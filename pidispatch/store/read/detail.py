@@ -8,8 +8,8 @@ from typing import Any
 from sqlalchemy import Connection, text
 
 from pidispatch.domain.runs.budget_warning import stopped_at
+from pidispatch.domain.runs.chaintree import ChainAnswer
 from pidispatch.domain.runs.telemetry import Compared, Measured, Observed, compare
-from pidispatch.ports import ChainAnswer
 from pidispatch.store.database import Database
 from pidispatch.store.read.deliveries import DeliveryRecord, deliveries_of
 from pidispatch.store.read.history import RunRecord, read_run

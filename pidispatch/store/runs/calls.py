@@ -95,7 +95,7 @@ ASSUME_RUN = text(ASSUME.format(which="run_id = :run"))
 
 
 class PostgresTickets:
-    """Implements `ports.Tickets` and `ports.Reports`. `timeout` is how many seconds a run may take from its go."""
+    """Implements `ports.Tickets`, and keeps what a box said of itself. `timeout` is how many seconds a run may take from its go."""
 
     def __init__(self, database: Database, *, timeout: int) -> None:
         self._database = database
@@ -129,12 +129,17 @@ class PostgresTickets:
             connection.execute(KEEP_REPORT, asked)
 
     def keep_telemetry(self, run_id: int, attempt: int, said: dict[str, Any]) -> None:
+        """Keep what a box's exit line said; its code, reason and turns stand in for a report where no signed one is.
+
+        Raises DatabaseUnavailable.
+        """
         report = {name: said.get(name) for name in ("code", "reason", "turns")}
         asked = {"run": run_id, "attempt": attempt, "said": said, "report": report}
         with self._database.transaction() as connection:
             connection.execute(KEEP_TELEMETRY, asked)
 
     def assume_calls(self, run_id: int) -> int:
+        """No gateway answers: turn this run's open calls into `assumed`. Raises DatabaseUnavailable."""
         with self._database.transaction() as connection:
             assumed: int = connection.execute(ASSUME_RUN, {"run": run_id}).scalar_one()
             return assumed

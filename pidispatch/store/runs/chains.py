@@ -8,10 +8,9 @@ from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.sql import bindparam
 
 from pidispatch.domain.runs.ask import Kinship
-from pidispatch.domain.runs.chaintree import Harvest, TreeCaps, TreeUse, within_tree
+from pidispatch.domain.runs.chaintree import ChainAnswer, ChainParent, Harvest, TreeCaps, TreeUse, within_tree
 from pidispatch.domain.runs.outbox import Child, RequestRefusal
 from pidispatch.domain.runs.run import NewRun
-from pidispatch.ports import ChainAnswer, ChainParent
 from pidispatch.store.database import Database
 from pidispatch.store.rows import record
 from pidispatch.store.runs.submissions import add_runs, kept
@@ -50,17 +49,19 @@ TELL = text("UPDATE runs SET chain_refused = :refused, chain_answers = :answers 
 ANSWERS = text("SELECT chain_answers FROM runs WHERE id = :id")
 
 
-class PostgresChains:
-    """Implements `ports.Chains`."""
+class Chains:
+    """What runs hand down to their children, and what became of their requests. Raises DatabaseUnavailable."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def parent(self, run_id: int) -> ChainParent:
+        """What the children of this run would inherit."""
         with self._database.transaction() as connection:
             return record(ChainParent, connection.execute(PARENT, {"id": run_id}).one())
 
     def answers(self, run_id: int) -> tuple[ChainAnswer, ...]:
+        """What became of the requests of a run that has ended, of at most 100 of them."""
         with self._database.transaction() as connection:
             return answers_in(connection.execute(ANSWERS, {"id": run_id}).scalar_one_or_none())
 

@@ -93,8 +93,8 @@ class CallsOpen(Exception):
     """A model call of the run is not settled yet."""
 
 
-class PostgresEndings:
-    """Implements `ports.Endings`. Lock order: run, the first run of its chain, scopes by key, windows."""
+class Endings:
+    """The last transaction of an attempt. Raises StaleEpoch, DatabaseUnavailable. Lock order: run, the first run of its chain, scopes by key, windows."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -3,8 +3,7 @@
 from sqlalchemy import text
 
 from pidispatch.domain import words
-from pidispatch.domain.runs.outcome import Again, End, took_its_worker
-from pidispatch.ports import NotNow
+from pidispatch.domain.runs.outcome import Again, End, NotNow, took_its_worker
 from pidispatch.store.database import Database
 from pidispatch.store.runs.endings import END_RUN, SUM_USAGE, told
 from pidispatch.store.runs.ledger import close, expire_payload
@@ -30,14 +29,19 @@ UPDATE runs SET state = 'queued', attempt = :attempt, cause = NULL, not_before =
 """)
 
 
-class PostgresLosses:
-    """Implements `ports.Losses`."""
+class Losses:
+    """The workers that ended while they looked at a waiting run."""
 
     def __init__(self, database: Database, *, host: str) -> None:
         self._database = database
         self._host = host
 
     def lost_over(self, run_id: int, epoch: int) -> Again | End | NotNow | None:
+        """Count a worker that ended while it looked at the waiting run, as an attempt of its own that cost nothing.
+
+        Returns what became of the run; None, changing nothing, when it has moved on since: that counts elsewhere, or
+        was counted. Raises DatabaseUnavailable.
+        """
         asked = {"id": run_id, "epoch": epoch}
         with self._database.transaction() as connection:
             run = connection.execute(LOCK_RUN, asked).one_or_none()

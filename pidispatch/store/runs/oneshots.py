@@ -66,26 +66,30 @@ def give_back(connection: Connection, run_id: int) -> None:
     connection.execute(GIVE_BACK, {"run": run_id})
 
 
-class PostgresOneShots:
-    """Implements `ports.OneShots`."""
+class OneShots:
+    """The one-shot triggers that are spent. Raises DatabaseUnavailable."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def to_mark(self) -> Sequence[Spent]:
+        """Those whose run got its go and has ended, and whose mark in the file nobody has noted yet."""
         with self._database.transaction() as connection:
             return [record(Spent, row) for row in connection.execute(TO_MARK)]
 
     def marked_in(self, place: str) -> Sequence[Spent]:
+        """Those whose mark was written into the file that `place` names."""
         with self._database.transaction() as connection:
             return [record(Spent, row) for row in connection.execute(MARKED_IN, {"place": place})]
 
     def marked(self, spent: Spent, place: str) -> bool:
+        """Note that the file holds the mark; the first place stays. False when it was armed again meanwhile."""
         asked = {"key": spent.key, "spent_at": spent.spent_at, "place": place}
         with self._database.transaction() as connection:
             return connection.execute(MARKED, asked).rowcount == 1
 
     def rearm_unmarked(self, spent: Spent, by: str) -> bool:
+        """Somebody deleted the mark: archive and audit. False when it was armed, or spent anew, meanwhile."""
         with self._database.transaction() as connection:
             row = connection.execute(LOCK, {"key": spent.key}).one_or_none()
             if row is None or row.spent_at != spent.spent_at or row.marked_at is None:
@@ -94,6 +98,7 @@ class PostgresOneShots:
         return True
 
     def rearm(self, key: str, by: str) -> str:
+        """Archive and audit at an operator's word; returns the run that had spent it. Raises CannotRearm."""
         with self._database.transaction() as connection:
             row = connection.execute(LOCK, {"key": key}).one_or_none()
             if row is None:

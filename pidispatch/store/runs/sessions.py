@@ -25,13 +25,14 @@ DELETE FROM run_sessions s WHERE s.expires_at < clock_timestamp()
 """)
 
 
-class PostgresSessions:
-    """Implements `ports.Sessions`."""
+class Sessions:
+    """The sessions that were kept of runs which stopped at a cap."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def kept(self, run_id: int) -> KeptSession | None:
+        """The session that was kept of this run; None when none was, or it is deleted. Raises DatabaseUnavailable."""
         with self._database.transaction() as connection:
             row = connection.execute(KEPT, {"run": run_id}).one_or_none()
         return None if row is None else KeptSession(row.session, row.pi_version)

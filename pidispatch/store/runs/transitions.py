@@ -98,13 +98,14 @@ WHERE r.id = :id
 """)  # noqa: S608 - fixed words
 
 
-class PostgresRuns:
-    """Implements `ports.Runs`."""
+class Runs:
+    """Move a run forward, and read who holds a slot. A write whose epoch is stale raises StaleEpoch. Raises DatabaseUnavailable."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def preparing(self, claim: Claim) -> Job:
+        """Admitted to preparing; returns what the attempt needs."""
         with self._database.transaction() as connection:
             # Losing this write in a crash loses nothing: an admitted run is taken back just as a preparing one is.
             connection.exec_driver_sql("SET LOCAL synchronous_commit = off")
@@ -122,6 +123,11 @@ class PostgresRuns:
         commit_before: str | None = None,
         session: Staged = FRESH,
     ) -> Claim:
+        """Preparing to running, with the container recorded: only from here on can it get its go.
+
+        `commit_before` is what the folder's HEAD named while no agent could write there; `session` is what its box was
+        given.
+        """
         return self._advance(
             BOXED,
             claim,
@@ -133,35 +139,43 @@ class PostgresRuns:
         )
 
     def stopping(self, claim: Claim, *, reason: str) -> Claim:
+        """Running to stopping: asked to stop, not proven gone."""
         return self._advance(STOPPING, claim, reason=reason)
 
     def finishing(self, claim: Claim) -> Claim:
+        """Any occupying state to finishing; a finisher that died is followed by another."""
         return self._advance(FINISHING, claim)
 
     def request_stop(self, run_id: int, *, reason: str) -> bool:
+        """Ask an occupying run to stop; True when this was the first ask."""
         with self._database.transaction() as connection:
             return connection.execute(REQUEST_STOP, {"id": run_id, "reason": reason}).rowcount == 1
 
     def occupants(self, host: str) -> Sequence[Occupant]:
+        """Every run of this host in an occupying state."""
         with self._database.transaction() as connection:
             rows = connection.execute(text(f"{OCCUPANTS} AND r.host = :host ORDER BY r.id"), {"host": host})
             return [record(Occupant, row) for row in rows]
 
     def occupant(self, run_id: int) -> Occupant | None:
+        """One run, None when it holds no slot."""
         with self._database.transaction() as connection:
             row = connection.execute(text(f"{OCCUPANTS} AND r.id = :id"), {"id": run_id}).one_or_none()
         return None if row is None else record(Occupant, row)
 
     def workspaces(self, host: str) -> Sequence[Workspace]:
+        """Those of every run of this host whose box may be at work, and that nobody has asked to stop."""
         with self._database.transaction() as connection:
             return [record(Workspace, row) for row in connection.execute(WORKSPACES, {"host": host})]
 
     def workspace(self, run_id: int) -> Workspace | None:
+        """None for a run that works in no folder of somebody's."""
         with self._database.transaction() as connection:
             row = connection.execute(WORKSPACE_OF, {"id": run_id}).one_or_none()
         return None if row is None else record(Workspace, row)
 
     def facts(self, run_id: int) -> AttemptFacts:
+        """What the rows know of the current attempt."""
         with self._database.transaction() as connection:
             row = connection.execute(FACTS, {"id": run_id}).one()
         return record(AttemptFacts, row, claim=Claim(run_id, row.public_id, row.attempt, row.epoch))

@@ -40,8 +40,8 @@ def end_wait(connection: Connection, run_id: int) -> None:
     connection.execute(waitsql.LET_GO, {"run": run_id})
 
 
-class PostgresWaits:
-    """Implements `ports.Waits`. `check_seconds` is how long one program may take, with its end.
+class Waits:
+    """The runs that are held for something named. Raises DatabaseUnavailable. `check_seconds` is how long one program may take, with its end.
 
     Lock order: the turn of the checks, the run with its wait, the turn of its key.
     """
@@ -52,6 +52,10 @@ class PostgresWaits:
         self._check = timedelta(seconds=check_seconds)
 
     def claim(self, *, asking: bool, slots: int) -> HeldRun | None:
+        """Take a due one for a look, for as long as a look may last; whoever dies with it loses it then.
+
+        With `asking` one whose programs are to be asked, while fewer than `slots` are being asked anywhere.
+        """
         with self._database.transaction() as connection:
             if asking and not _has_slot(connection, slots):
                 return None
@@ -59,6 +63,10 @@ class PostgresWaits:
             return None if row is None else self._claimed(connection, row)
 
     def settle(self, held: HeldRun, step: Step) -> Step | None:
+        """Write what was decided; returns what was written, None when the claim is stale and nothing was.
+
+        A start is written as superseded when another run of its key has been let go meanwhile.
+        """
         with self._database.transaction() as connection:
             asked = {"run": held.run_id, "epoch": held.epoch}
             if connection.execute(waitsql.LOCK, asked).one_or_none() is None:
@@ -68,6 +76,7 @@ class PostgresWaits:
             return decided
 
     def seconds_to_next(self) -> float | None:
+        """Until one is due that nobody looks at; negative when it has been for a while. None: there is none."""
         with self._database.transaction() as connection:
             found: float | None = connection.execute(waitsql.NEXT, {"host": self._host}).scalar_one()
             return found

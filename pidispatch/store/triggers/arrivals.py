@@ -95,19 +95,21 @@ NOW = text("SELECT now()")
 BY_PUBLIC_ID = text("SELECT id FROM runs WHERE public_id = :public_id")
 
 
-class PostgresArrivals:
-    """Implements `ports.Arrivals`. Lock order: subject, delivery, runs by id, breaker, scopes, windows."""
+class Arrivals:
+    """A delivery and its answer are written together. Raises DatabaseUnavailable. Lock order: subject, delivery, runs by id, breaker, scopes, windows."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def answered(self, source: str, delivery_id: str) -> Arrived | None:
+        """What the same delivery would be told now, as a duplicate; None while it would be decided."""
         with self._database.transaction() as connection:
             asked = {"source": source, "delivery_id": delivery_id}
             row = connection.execute(ANSWERED, asked).one_or_none()
         return None if row is None else Arrived(Became.DUPLICATE, row.run_id, row.public_id)
 
     def arrive(self, arrival: Arrival) -> Arrived:
+        """One decision for one subject at a time. Ring for every answer but skipped, duplicate and dropped."""
         with self._database.transaction() as connection:
             delivery, seen, live, told = _look(connection, arrival)
             if delivery.decision not in {"arriving", Became.DROPPED}:
@@ -124,6 +126,7 @@ class PostgresArrivals:
             return arrived
 
     def drop(self, delivery: Delivery, reason: str) -> Arrived:
+        """Nothing starts. The same delivery sent again may be decided anew; a duplicate is told as one."""
         with self._database.transaction() as connection:
             ((row,),) = together(connection, (ADD_DELIVERY, {**asdict(delivery), "subject": None}))
             if row.decision not in {"arriving", Became.DROPPED}:

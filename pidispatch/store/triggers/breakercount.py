@@ -9,8 +9,17 @@ from sqlalchemy.dialects.postgresql import ARRAY
 
 from pidispatch.domain import words
 from pidispatch.domain.runs.run import Outcome, Result
-from pidispatch.domain.triggers.breaker import CLOSED, Breaker, BreakerStep, Decision, Ended, Rules, decide
-from pidispatch.ports import BreakerChange, Counted
+from pidispatch.domain.triggers.breaker import (
+    CLOSED,
+    Breaker,
+    BreakerChange,
+    BreakerStep,
+    Counted,
+    Decision,
+    Ended,
+    Rules,
+    decide,
+)
 from pidispatch.store.audit import audit
 from pidispatch.store.database import Database
 from pidispatch.store.triggers.breakers import TURN
@@ -54,8 +63,8 @@ CASE WHEN r.trigger_id IS NULL OR r.attempt > 0 OR r.requeue_of IS NOT NULL OR r
 OF_RUN = text(f"SELECT {HOLDS_BACK} FROM runs r WHERE r.id = :run")  # noqa: S608 - fixed words
 
 
-class PostgresBreakers:
-    """Implements `ports.Breakers`. Locks nothing but breakers, by id, and takes its turn before."""
+class Breakers:
+    """The breakers of triggers, kept up with the runs that ended. Raises DatabaseUnavailable. Locks nothing but breakers, by id, and takes its turn before."""
 
     def __init__(self, database: Database, *, rules: Rules, actor: str) -> None:
         self._database = database
@@ -63,6 +72,7 @@ class PostgresBreakers:
         self._actor = actor
 
     def count(self) -> Counted:
+        """Count some of the ended runs, each once whoever counts; what another process counts is left to it."""
         with self._database.transaction() as connection:
             if not connection.execute(ANY_LEFT).scalar_one() or not connection.execute(TRY_TURN).scalar_one():
                 return Counted()
@@ -70,6 +80,7 @@ class PostgresBreakers:
             return Counted(len(endings), self._count(connection, endings)) if endings else Counted()
 
     def held_back(self, run_id: int) -> str | None:
+        """`breaker-open`; `breaker-counting` while an ending of its trigger is not counted; None: it may start."""
         with self._database.transaction() as connection:
             word: str | None = connection.execute(OF_RUN, {"run": run_id}).scalar_one()
             return word

@@ -13,9 +13,8 @@ from pidispatch.domain.runs.run import NewRun
 from pidispatch.domain.schedules.timetable import Timetable
 from pidispatch.domain.triggers.arrival import Arrival, Became
 from pidispatch.domain.triggers.catchup import MOST_MADE_UP, Slot, SlotState, decide
-from pidispatch.domain.triggers.inforce import ScheduleEntry
+from pidispatch.domain.triggers.inforce import MakeRun, ScheduleEntry, Unrunnable
 from pidispatch.domain.triggers.trigger import Missed
-from pidispatch.ports import MakeRun, Unrunnable
 from pidispatch.store.runs.submissions import add_runs
 from pidispatch.store.triggers.instants import (
     Decided,

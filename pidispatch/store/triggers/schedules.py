@@ -10,9 +10,8 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from pidispatch.domain import words
 from pidispatch.domain.schedules.timetable import Timetable
 from pidispatch.domain.triggers.catchup import Slot, SlotState
-from pidispatch.domain.triggers.inforce import ScheduleEntry, Standing
+from pidispatch.domain.triggers.inforce import MakeRun, Planned, ScheduleEntry, Standing
 from pidispatch.domain.triggers.trigger import Missed
-from pidispatch.ports import MakeRun, Planned
 from pidispatch.store.database import Database
 from pidispatch.store.triggers.planning import CHUNK, Batch, lock_ahead
 
@@ -49,8 +48,8 @@ WHERE id = :id
 REMOVE = text("UPDATE schedules SET removed_at = :now, next_at = NULL, changed_at = :now WHERE id = :id")
 
 
-class PostgresSchedules:
-    """Implements `ports.Schedules`."""
+class Schedules:
+    """The schedules of this host, as rows. `now` None is Postgres's clock. Raises DatabaseUnavailable."""
 
     def __init__(self, database: Database, *, host: str, make: MakeRun) -> None:
         self._database = database
@@ -58,6 +57,10 @@ class PostgresSchedules:
         self._make = make
 
     def plan(self, standing: Standing, now: datetime | None = None) -> Planned:
+        """Give the instants that have come their slots and runs, a bounded number of schedules, in one transaction.
+
+        What another process plans at this moment is left to it, and so is what was synced with other entries.
+        """
         with self._database.transaction() as connection:
             moment = _now(connection, now)
             asked = {"host": self._host, "revision": standing.revision, "now": moment, "most": MOST}
@@ -72,6 +75,11 @@ class PostgresSchedules:
         return Planned(moment, len(due), runs, following)
 
     def sync(self, current: Callable[[], Standing], now: datetime | None = None) -> Standing:
+        """Make the entries known: new ones are planned from now on, those that are gone stop, an edit takes effect.
+
+        `current` is asked while no other process can sync, so an older file never follows a newer one. Instants that
+        came before an edit of their pattern and have no slot yet get it here, by the old pattern.
+        """
         with self._database.transaction() as connection:
             connection.execute(TURN)
             standing = current()

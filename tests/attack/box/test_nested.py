@@ -6,9 +6,9 @@ import threading
 import pytest
 
 from pidispatch.domain.health.checkup import Grade
-from pidispatch.ports import Admitted, Deferred
+from pidispatch.domain.limits.admission import Admitted, Deferred
 from pidispatch.runtime.workspace import open_folder
-from pidispatch.store.admission.transaction import PostgresAdmissions
+from pidispatch.store.admission.transaction import Admissions
 from pidispatch.store.read.invariants import look_for_contradictions
 from tests.flows.site import Site
 from tests.store.builders import HOST, WORKER, a_host, a_run, after_a_look, ready_for, row
@@ -91,7 +91,7 @@ def test_of_two_that_are_admitted_at_once_one_waits(database):
     for _ in range(ROUNDS):
         runs = [a_run(database, mutex=outer), a_run(database, mutex=inner)]
         within = {runs[0]: (), runs[1]: (outer, f"inode:{HOST}:1:0")}
-        admissions = PostgresAdmissions(database, host=HOST, worker=WORKER)
+        admissions = Admissions(database, host=HOST, worker=WORKER)
         looked_at = [admissions.next_due([]), admissions.next_due([])]
         answers, line = [], threading.Barrier(2)
 

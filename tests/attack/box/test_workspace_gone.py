@@ -8,7 +8,7 @@ import pytest
 from pidispatch.domain.runs.run import Workspace
 from pidispatch.errors import FolderRefused, MountDiffers
 from pidispatch.runtime.workspace import folder_change, open_folder
-from pidispatch.store.runs.transitions import PostgresRuns
+from pidispatch.store.runs.transitions import Runs
 from tests.flows.site import Site
 from tests.store.builders import HOST, a_run, assert_ledger_is_exact, row
 from tests.support.boxes import SOMEBODY
@@ -128,7 +128,7 @@ def test_an_operators_cancel_keeps_its_word(site):
     claim, _ = site.started()
     site.go(claim)
     site.changed_folders[FOLDER.encode()] = "it is gone"
-    PostgresRuns(site.database).request_stop(run_id, reason="operator-cancel")
+    Runs(site.database).request_stop(run_id, reason="operator-cancel")
 
     site.look()
     site.look()

@@ -13,7 +13,7 @@ from pidispatch.domain.health.health import Facts, FaultWord, judge
 from pidispatch.domain.health.hostidentity import Contender, Identity
 from pidispatch.services.placemark import place_of
 from pidispatch.store.hosts import forgetting
-from pidispatch.store.hosts.hosts import PostgresHosts
+from pidispatch.store.hosts.hosts import Hosts
 from pidispatch.store.read import history
 from pidispatch.store.read.health import row_facts
 from tests.attack.liveness.processes import an_environment
@@ -39,7 +39,7 @@ def red(database):
 
 
 def register(database, identity, worker="h1:2"):
-    hosts = PostgresHosts(database, host=HOST)
+    hosts = Hosts(database, host=HOST)
     return hosts.register(worker=worker, pid=2, version="0", capacity=3, identity=identity)
 
 
@@ -65,7 +65,7 @@ def test_more_workers_of_the_same_machine_are_let_in(database, identity):
 
 def test_a_machine_that_left_in_order_makes_room_at_once(database):
     installation = a_host(database)
-    PostgresHosts(database, host=HOST).leave("h1:1")
+    Hosts(database, host=HOST).leave("h1:1")
 
     assert register(database, ANOTHER) == installation
 
@@ -183,7 +183,7 @@ def test_of_two_that_meet_the_later_one_admits_nothing_until_the_first_is_gone(d
     assert claim.run_id == run_id
 
     a_run(database)
-    PostgresHosts(database, host=HOST).leave("h1:1")
+    Hosts(database, host=HOST).leave("h1:1")
     two.second.tenure.beat()
     assert two.second.gate.admit() is not None
 
@@ -203,7 +203,7 @@ def test_a_copy_that_sees_the_box_as_ended_ends_nothing(database):
 def test_a_worker_that_has_not_heard_of_others_for_long_asks_before_it_judges(database):
     two = Two(database, COPY)
     two.second.tenure.beat()
-    PostgresHosts(database, host=HOST).beat("h1:1", IDENTITY)
+    Hosts(database, host=HOST).beat("h1:1", IDENTITY)
     two.second.seconds = 16.0
 
     two.second.look()
@@ -266,7 +266,7 @@ def test_after_a_reboot_the_same_engine_says_what_became_of_its_boxes(database):
 def test_a_real_worker_is_refused_with_a_sentence_and_exit_code_2(
     database, database_url, redis_url, tmp_path
 ):
-    hosts = PostgresHosts(database, host=HOST)
+    hosts = Hosts(database, host=HOST)
     register(database, ANOTHER)
     stop = threading.Event()
 

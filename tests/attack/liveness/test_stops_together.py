@@ -7,7 +7,7 @@ import threading
 from sqlalchemy import text
 
 from pidispatch.store.runs import cancelling
-from pidispatch.store.runs.transitions import PostgresRuns
+from pidispatch.store.runs.transitions import Runs
 from pidispatch.upkeep.pool import DaemonPool
 from tests.attack.liveness.processes import an_environment
 from tests.flows.site import Site
@@ -50,7 +50,7 @@ def test_a_run_whose_row_is_locked_holds_up_no_other(database):
         }
 
         assert asked[locked] is None
-        assert all(PostgresRuns(database).facts(each).stop_reason == "operator-cancel" for each in others)
+        assert all(Runs(database).facts(each).stop_reason == "operator-cancel" for each in others)
     assert cancelling.cancel_if_free(database, locked, actor="ada@h1") is not None
 
 
@@ -68,7 +68,7 @@ def test_the_command_asks_those_that_are_free_while_one_is_locked(
 ):
     a_host(database, capacity=3)
     locked, *others = [a_boxed_run(database, f"{number:x}" * 64).run_id for number in range(3)]
-    facts = PostgresRuns(database).facts
+    facts = Runs(database).facts
     with database.transaction() as connection:
         connection.execute(text("SELECT 1 FROM runs WHERE id = :id FOR UPDATE"), {"id": locked})
         command = subprocess.Popen(

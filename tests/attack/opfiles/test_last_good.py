@@ -12,13 +12,13 @@ from pidispatch.app.policy import FilePolicies
 from pidispatch.app.reading import standing_of
 from pidispatch.app.standing import standing_triggers
 from pidispatch.config import load
+from pidispatch.domain.limits.admission import Admitted, Passed
 from pidispatch.domain.limits.policy import Basis, Policy, Subject
 from pidispatch.domain.limits.windows import Cap, Period, Unit
 from pidispatch.domain.runs.names import folder_scope
 from pidispatch.domain.text.redaction import Redactor
 from pidispatch.errors import ConfigurationRefused
 from pidispatch.files.watching import FileWatch
-from pidispatch.ports import Admitted, Passed
 from pidispatch.store.database import Database
 from pidispatch.store.keptfiles import PostgresKeptFiles
 from tests.store.builders import HOST, a_host, a_run, after_a_look, try_next, value
