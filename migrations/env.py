@@ -11,15 +11,15 @@ from pidispatch.config.grammar import Unwanted
 from pidispatch.config.urls import database_url
 from pidispatch.errors import PidispatchError
 from pidispatch.store.database import Database
-from pidispatch.store.models import Base
 from pidispatch.store.schema import begin_changes, known_revisions, line_of
+from pidispatch.store.tables import METADATA
 from pidispatch.store.versions import TABLE
 
 
 def run(connection: Connection, say) -> None:
     context.configure(
         connection=connection,
-        target_metadata=Base.metadata,
+        target_metadata=METADATA,
         compare_type=True,
         version_table=TABLE,
         on_version_apply=lambda *, step, **_: say(line_of(step)),

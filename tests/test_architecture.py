@@ -15,7 +15,7 @@ PACKAGE = ROOT / "pidispatch"
 
 LONG = {
     "pidispatch/ports.py": "the documentation of the outside lives on the ports, in one place",
-    "pidispatch/store/models.py": "one table after the other, each column with its comment",
+    "pidispatch/store/tables/": "one table after the other, each column with its comment",
 }
 READS_THE_ENVIRONMENT = {
     "pidispatch/app/places.py": "hands the environment of this process to config, and to a person's psql",

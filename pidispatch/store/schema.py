@@ -14,7 +14,7 @@ from pidispatch import shipped
 from pidispatch.errors import SchemaDiffers
 from pidispatch.store import versions
 from pidispatch.store.database import Database
-from pidispatch.store.models import Base
+from pidispatch.store.tables import METADATA
 
 UPGRADE_LOCK = 0x70696469  # two upgrades at once would race; the second waits for this advisory lock
 # A revision may rewrite a table of a year, and waits for whoever reads it.
@@ -73,7 +73,7 @@ def state(database: Database) -> SchemaState:
         at = versions.revisions(connection, known)
         found = " and ".join(at) or None
         if found == wanted:
-            lacks = versions.missing(connection, list(Base.metadata.tables))
+            lacks = versions.missing(connection, list(METADATA.tables))
             return SchemaState(found, wanted, Fit.DAMAGED if lacks else Fit.OK, lacks)
     ahead = found is not None and found not in known
     return SchemaState(found, wanted, Fit.AHEAD if ahead else Fit.BEHIND)

@@ -32,11 +32,11 @@ LITERALS = {
     ("domain/health/health.py", "disk-low"): "what is red, the closed list of a metric's label",
     ("domain/runs/reconcile.py", "never-started"): "what the reconciler does, no reason",
     ("entrypoints/scripted/scenarios.py", "completed"): "what a scripted agent forges",
-    ("store/models.py", "never-started"): "an attempt's outcome, in a constraint that a migration wrote",
+    ("store/tables/", "never-started"): "an attempt's outcome, in a constraint that a migration wrote",
     ("store/runs/endings.py", "never-started"): "an attempt's outcome",
     ("store/runs/losses.py", "never-started"): "an attempt's outcome",
-    ("store/models.py", "cost-cap"): "a constraint that a migration wrote",
-    ("store/models.py", "token-cap"): "a constraint that a migration wrote",
+    ("store/tables/", "cost-cap"): "a constraint that a migration wrote",
+    ("store/tables/", "token-cap"): "a constraint that a migration wrote",
 }
 # A word of one syllable is also a column, a state or a key: there it counts where a reason stands.
 REASON = re.compile(r"(?:^|_)(?:reason|cause|why|word|problem)$")

@@ -6,7 +6,7 @@ from sqlalchemy import text
 
 from pidispatch.domain.runs.ask import Ask, Kinship, Terms
 from pidispatch.domain.runs.run import NewRun
-from pidispatch.store.runs.submissions import ALONE, AS_ASKED, NESTED, OWN, PAYLOADS, RUNS, add_run, kept
+from pidispatch.store.runs.submissions import ALONE, AS_ASKED, NESTED, OWN, RUN_PAYLOADS, RUNS, add_run, kept
 from tests.store.builders import a_host, a_run, row, try_next
 from tests.support.asking import asking
 
@@ -87,9 +87,9 @@ def names(kind):
 def test_each_field_has_its_column_in_one_of_the_two_tables():
     asked = {*OWN, *names(Ask), *names(Kinship), *AS_ASKED.values()} - IN_RUN_WAITS
 
-    assert set(RUNS.c.keys()) - set(NOT_ASKED) | set(PAYLOADS.c.keys()) - NOT_ASKED_OF_PAYLOADS == asked
+    assert set(RUNS.c.keys()) - set(NOT_ASKED) | set(RUN_PAYLOADS.c.keys()) - NOT_ASKED_OF_PAYLOADS == asked
     assert asked & set(NOT_ASKED) == set()
-    assert not (set(RUNS.c.keys()) & set(PAYLOADS.c.keys()) & asked)
+    assert not (set(RUNS.c.keys()) & set(RUN_PAYLOADS.c.keys()) & asked)
 
 
 def test_no_field_stands_in_two_of_the_values():

@@ -10,7 +10,7 @@ from sqlalchemy import text
 from pidispatch.errors import SchemaDiffers
 from pidispatch.store import schema, versions
 from pidispatch.store.database import Database
-from pidispatch.store.models import Base
+from pidispatch.store.tables import METADATA
 from tests.store.builders import a_boxed_run, a_host, value
 
 NEWEST = max(path.name[:4] for path in (Path(__file__).parents[2] / "migrations/versions").glob("0*.py"))
@@ -75,7 +75,7 @@ def test_the_models_and_the_migrations_agree(database):
         context = MigrationContext.configure(
             connection, opts={"compare_type": True, "version_table": versions.TABLE}
         )
-        assert compare_metadata(context, Base.metadata) == []
+        assert compare_metadata(context, METADATA) == []
 
 
 def test_every_table_and_view_says_what_it_is(database):

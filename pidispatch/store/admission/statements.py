@@ -5,9 +5,9 @@ from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.sql import bindparam
 from sqlalchemy.types import BigInteger, Integer, Text
 
-from pidispatch.store.models import OCCUPYING_SQL
 from pidispatch.store.runs.startable import ONLY_HELD, STARTABLE
 from pidispatch.store.runs.submissions import ASK_SQL
+from pidispatch.store.tables import OCCUPYING_SQL
 from pidispatch.store.triggers.breakercount import HOLDS_BACK
 
 # Priority with ageing (600 s of waiting are one step), scopes in turn, then age. The payload is read of the chosen alone.

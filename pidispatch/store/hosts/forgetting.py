@@ -16,10 +16,10 @@ from pidispatch.errors import PidispatchError, StaleEpoch
 from pidispatch.store.audit import audit
 from pidispatch.store.database import Database
 from pidispatch.store.hosts.hosts import ALIVE_SECONDS, STRANDED_SQL
-from pidispatch.store.models import OCCUPYING_SQL
 from pidispatch.store.runs.calls import PostgresTickets
 from pidispatch.store.runs.endings import Endings
 from pidispatch.store.runs.transitions import Runs
+from pidispatch.store.tables import OCCUPYING_SQL
 from pidispatch.store.triggers.schedules import Schedules
 
 LOST = End(Outcome.FAILED, words.LOST, words.HOST_FORGOTTEN)

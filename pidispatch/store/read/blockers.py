@@ -4,8 +4,8 @@ from sqlalchemy import text
 
 from pidispatch.domain.runs.explain import Surroundings
 from pidispatch.store.database import Database
-from pidispatch.store.models import OCCUPYING_SQL
 from pidispatch.store.rows import record
+from pidispatch.store.tables import OCCUPYING_SQL
 
 AROUND = text(f"""
 SELECT clock_timestamp() AS now, g.paused_at AS everything_paused_at,

@@ -10,9 +10,9 @@ from pidispatch.domain.runs.run import State
 from pidispatch.errors import PidispatchError
 from pidispatch.store.database import Database
 from pidispatch.store.hosts.hosts import SILENT_SECONDS, STRANDED_SQL
-from pidispatch.store.models import OCCUPYING_SQL
 from pidispatch.store.rows import record
 from pidispatch.store.runs.costs import COST, COST_CLASS, HELD, TURN
+from pidispatch.store.tables import OCCUPYING_SQL
 
 MOST_NAMED = 5
 LONGEST_NAME = 200

@@ -11,8 +11,8 @@ from pidispatch.domain.limits.windows import EVERYTHING, Cap, WindowFill, fill_s
 from pidispatch.domain.runs.run import Outcome, State
 from pidispatch.store.database import Database
 from pidispatch.store.hosts.hosts import SILENT_SECONDS
-from pidispatch.store.models import OCCUPYING_SQL
 from pidispatch.store.rows import record
+from pidispatch.store.tables import OCCUPYING_SQL
 from pidispatch.store.triggers.breakers import BreakerRecord, read_open
 
 STATES = text("SELECT state, count(*) FROM runs WHERE state <> 'ended' GROUP BY state")

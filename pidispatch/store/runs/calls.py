@@ -12,11 +12,11 @@ from sqlalchemy.sql import bindparam
 
 from pidispatch.ports import NOTHING_KNOWN, Budget, CallEnd, CallOpened, CallRefused, Cost, Ticket, Worst
 from pidispatch.store.database import Database
-from pidispatch.store.models import OCCUPYING_SQL
 from pidispatch.store.pipeline import alone
 from pidispatch.store.rows import record
 from pidispatch.store.runs.adjustments import SETTLED_AS, SETTLED_AT, settle_late
 from pidispatch.store.runs.costs import TURN
+from pidispatch.store.tables import OCCUPYING_SQL
 
 TICKETS = f"""
 SELECT id AS run_id, public_id, attempt, coalesce(provider, '') AS provider, coalesce(egress_hosts, '{{}}') AS egress FROM runs WHERE state IN ({OCCUPYING_SQL})

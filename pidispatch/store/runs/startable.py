@@ -1,7 +1,7 @@
 """Say in SQL which runs may start on a host now: one text for the choice and for the bells."""
 
 from pidispatch.domain import words
-from pidispatch.store.models import OCCUPYING_SQL
+from pidispatch.store.tables import OCCUPYING_SQL
 
 # What a run holds of a window and may yet give back: dollars until its end, its place among the runs until its go.
 ONLY_HELD = """v.state = 'held' AND v.held > 0 AND (w.unit <> 'runs' OR NOT EXISTS (

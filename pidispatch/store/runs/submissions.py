@@ -2,18 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import fields
-from typing import Any, cast
+from typing import Any
 
 from sqlalchemy import Connection, Table, insert, text
 from sqlalchemy.dialects.postgresql import insert as insert_or_nothing
 
 from pidispatch.domain.runs.ask import Ask, Kinship, Terms
 from pidispatch.domain.runs.run import NewRun, State
-from pidispatch.store.models import Run, RunPayload
 from pidispatch.store.rows import record
 from pidispatch.store.runs.waits import add_wait
+from pidispatch.store.tables import RUN_PAYLOADS, RUNS
 
-RUNS, PAYLOADS = cast("Table", Run.__table__), cast("Table", RunPayload.__table__)
 # An admission writes what is in force over what was asked; of these a second column keeps what was asked.
 AS_ASKED = {"cost_cap_micros": "cost_cap_asked", "allowed_models": "models_asked"}
 # What is of one run alone. What is made of it is due at once, waits for nothing and spends no one-shot.
@@ -48,7 +47,7 @@ ADD_RUN = (
     .on_conflict_do_nothing(index_elements=[RUNS.c.public_id])
     .returning(RUNS.c.id, RUNS.c.public_id)
 )
-ADD_PAYLOAD = insert(PAYLOADS)
+ADD_PAYLOAD = insert(RUN_PAYLOADS)
 KEPT = text(f"""
 SELECT {", ".join(f"{_place(name)} AS {name}" for name in OWN if name not in ALONE)}, {ASK_SQL},
        {_columns(Kinship, "kinship")}
@@ -73,7 +72,7 @@ def add_runs(connection: Connection, runs: Sequence[NewRun]) -> dict[str, int]:
         rows.setdefault(run.public_id, _row(run))
     added = connection.execute(ADD_RUN, [_of(RUNS, row) for row in rows.values()])
     made = {row.public_id: row.id for row in added}
-    payloads = [{**_of(PAYLOADS, rows[name]), "run_id": run_id} for name, run_id in made.items()]
+    payloads = [{**_of(RUN_PAYLOADS, rows[name]), "run_id": run_id} for name, run_id in made.items()]
     if payloads:
         connection.execute(ADD_PAYLOAD, payloads)
     for run in runs:

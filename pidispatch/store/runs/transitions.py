@@ -10,9 +10,9 @@ from pidispatch.domain.runs.run import AttemptFacts, Claim, Job, Occupant, Works
 from pidispatch.domain.runs.session import FRESH, Staged
 from pidispatch.errors import StaleEpoch
 from pidispatch.store.database import Database
-from pidispatch.store.models import OCCUPYING_SQL
 from pidispatch.store.rows import record
 from pidispatch.store.runs.submissions import ASK_SQL, TERMS_SQL
+from pidispatch.store.tables import OCCUPYING_SQL
 
 PREPARING = text(f"""
 UPDATE runs r SET state = 'preparing', epoch = r.epoch + 1, state_since = clock_timestamp()
