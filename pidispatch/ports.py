@@ -2,16 +2,28 @@
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
 from pidispatch.domain.box.disks import FileSystem
-from pidispatch.domain.box.sandbox import BoxSpec, Inode, Mount
+from pidispatch.domain.box.facts import BoxState, FolderState, ImageFacts, JobPaths, LocalFolder
+from pidispatch.domain.box.sandbox import BoxSpec, Mount
+from pidispatch.domain.egress.allowlist import EgressUse
 from pidispatch.domain.files.inforce import FileLook, InForce, KeptContent
 from pidispatch.domain.limits.admission import Refused
 from pidispatch.domain.limits.policy import Policy
-from pidispatch.domain.providers.rates import CostClass, Doubt, Rating
+from pidispatch.domain.providers.calls import (
+    NOTHING_KNOWN,
+    Budget,
+    CallEnd,
+    CallOpened,
+    CallRefused,
+    Cost,
+    ProviderFacts,
+    Ticket,
+    Worst,
+)
 from pidispatch.domain.runs.outbox import Letter
 from pidispatch.domain.runs.run import Claim, Workspace
 from pidispatch.domain.runs.session import NotKept
@@ -46,37 +58,8 @@ class Policies(Protocol):
         """The limits in force now, read anew; Refused when they cannot be read, so that nothing may start."""
 
 
-@dataclass(frozen=True, slots=True)
-class LocalFolder:
-    """A directory that was opened: its path without links, and the identity the folder's lock uses.
-
-    `around` are the identities of the directories it lies in, from the nearest to the root.
-    """
-
-    path: str
-    device: int
-    inode: int
-    uid: int
-    gid: int
-    basename: str
-    around: tuple[Inode, ...] = ()
-
-    @property
-    def identity(self) -> Inode:
-        return self.device, self.inode
-
-
 OpenFolder = Callable[[bytes], LocalFolder]
 """Look at a folder through an open descriptor. Raises FolderRefused."""
-
-
-@dataclass(frozen=True, slots=True)
-class JobPaths:
-    """Host directories of one box: `job` is mounted read-only, `outbox` and `session` are the job's own."""
-
-    job: str
-    outbox: str
-    session: str
 
 
 class HostFiles(Protocol):
@@ -194,31 +177,6 @@ class Bell(Protocol):
         """How many bells wait unheard. Raises QueueUnavailable."""
 
 
-@dataclass(frozen=True, slots=True)
-class BoxState:
-    """What the engine says of one container. `status` is Docker's word; times are aware UTC or None.
-
-    `writes` are the paths of the host that it may write to, and
-    `reads` those that it may only read, each by its place in the box.
-    """
-
-    container_id: str
-    name: str
-    status: str
-    exit_code: int | None
-    oom_killed: bool
-    error: str
-    started_at: datetime | None
-    finished_at: datetime | None
-    labels: dict[str, str]
-    writes: Mapping[str, str] = field(default_factory=dict)
-    reads: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def ended(self) -> bool:
-        return self.status in {"exited", "dead"}
-
-
 class Boxes(Protocol):
     """Make and end containers. Every method raises EngineUnavailable when the engine does not answer."""
 
@@ -284,36 +242,12 @@ class BoxWatch(Protocol):
         """Chunks of the output as kept by the engine, for people."""
 
 
-@dataclass(frozen=True, slots=True)
-class ImageFacts:
-    """What `image inspect` says: id, the labels, and whether its architecture runs on this engine."""
-
-    image_id: str
-    labels: dict[str, str]
-    architecture: str
-    runs_here: bool
-
-
 class Images(Protocol):
     def facts(self, tag: str) -> ImageFacts | None:
         """None when the engine has no such image. Raises EngineUnavailable."""
 
     def engine_id(self) -> str:
         """The engine's own id. Raises EngineUnavailable."""
-
-
-@dataclass(frozen=True, slots=True)
-class FolderState:
-    """What git in a box says of a folder: is it the root of a repository, its commit, is it dirty.
-
-    `changed` names up to three paths that make it so, in printable characters.
-    """
-
-    is_root: bool
-    head: str | None
-    dirty: bool
-    problem: str | None
-    changed: tuple[str, ...] = ()
 
 
 class GitBox(Protocol):
@@ -332,30 +266,6 @@ class GitBox(Protocol):
         self, folder: LocalFolder, *, commit: str, flows: Sequence[str], image: str
     ) -> Mapping[str, bytes]:
         """The SKILL.md of each flow that has one at `commit`, proven by its hash: the folder cannot lie here."""
-
-
-@dataclass(frozen=True, slots=True)
-class ProviderFacts:
-    """What the gateway knows of a provider: its wire API, whether pi knows it by itself, whether a key is set.
-
-    `rating`, `context_window` and `max_tokens` are of the model that was asked about; the last two in tokens, None
-    where an operator's file does not say. `busy_until`: until then calls of that model are held back. `lacks` is the word for a
-    key that is missing, `key_source` where it was found, for people (None: none is needed, or there is none);
-    `model_listed`: an operator's file names the model.
-    """
-
-    name: str
-    api: str
-    known_to_pi: bool
-    credential: bool
-    rating: Rating = Rating.UNKNOWN
-    busy_until: datetime | None = None
-    context_window: int | None = None
-    max_tokens: int | None = None
-    reasoning: bool | None = None
-    model_listed: bool = False
-    lacks: str | None = None
-    key_source: str | None = None
 
 
 class Doors(Protocol):
@@ -383,105 +293,6 @@ Redact = Callable[[bytes], bytes]
 """What is to be kept of a run, with every known secret in it masked. Raises GatewayUnavailable."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ticket:
-    """What the gateway needs to know of a run it opens a door for. `egress`: hosts it may reach besides those of all."""
-
-    run_id: int
-    public_id: str
-    attempt: int
-    provider: str
-    egress: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class CallEnd:
-    """How one model call ended, as the gateway measured it.
-
-    `status` is the upstream's HTTP status (0: no answer), `stop_reason` one of stop, tool_use, length, error,
-    aborted or None. Tokens are counts; `tokens_in` leaves cached ones out, `cache_write` includes `cache_write_1h`.
-    `measured` is false when the provider's last word is missing, or is in `doubt`: the numbers are then the most that the
-    call may have used, but for those of the input where `input_told`.
-    """
-
-    status: int
-    stop_reason: str | None
-    tokens_in: int = 0
-    tokens_out: int = 0
-    cache_read: int = 0
-    cache_write: int = 0
-    reasoning: int = 0
-    measured: bool = True
-    cache_write_1h: int = 0
-    input_told: bool = False
-    doubt: Doubt | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Worst:
-    """What a call may use at most, in micro-dollars and tokens; `least_*` with its output as short as it may be made.
-
-    Micros None: no price is known, so nothing can be said. `others` are the models that may answer besides the one that
-    was asked for; None: nobody can tell.
-    """
-
-    micros: int | None = None
-    least_micros: int | None = None
-    tokens: int = 0
-    least_tokens: int = 0
-    others: tuple[str, ...] | None = ()
-
-
-NOTHING_KNOWN = Worst()
-
-
-@dataclass(frozen=True, slots=True)
-class CallOpened:
-    """The call's row is committed. It may use `micros` and `tokens`, between its least and its most; None: no cap."""
-
-    call_id: int
-    micros: int | None = None
-    tokens: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class CallRefused:
-    """The run may not make this call.
-
-    closed: it is not live, asked to stop, or has no go; stopped: an operator stopped all calls; model-not-allowed;
-    model-policy-unenforceable: there is a list of models, and nobody can tell which would answer;
-    turn-cap, token-cap, cost-cap: it would pass the run's cap; cost-cap-unenforceable: there is a cap and no price.
-    """
-
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """What a call came to: micro-dollars (None without a price), how sure that is, and by which prices."""
-
-    micros: int | None
-    cost_class: CostClass
-    version: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Budget:
-    """What a run has used of its caps, settled and held; a cap of None is no cap. Micro-dollars, tokens, calls.
-
-    `held_*` is the part of it that calls under way hold: the most they may come to.
-    """
-
-    micros: int
-    cap_micros: int | None
-    tokens: int
-    cap_tokens: int | None
-    turns: int
-    cap_turns: int | None
-    held_micros: int = 0
-    held_tokens: int = 0
-
-
 class Tickets(Protocol):
     """The gateway's view of runs. Every method raises DatabaseUnavailable."""
 
@@ -506,25 +317,6 @@ class Tickets(Protocol):
 class Stops(Protocol):
     def stopped(self, host: str) -> Collection[int]:
         """The runs of this host that hold a slot and may make no call. Raises DatabaseUnavailable, DatabaseRefused."""
-
-
-@dataclass(frozen=True, slots=True)
-class EgressUse:
-    """What one run did at one host since it was last written: counts to add up.
-
-    `reason` is a word of `domain.egress.Reason`. `first_ago` and `last_ago` are seconds before now.
-    """
-
-    run_id: int
-    host: str
-    port: int
-    allowed: bool
-    reason: str
-    connections: int
-    bytes_up: int
-    bytes_down: int
-    first_ago: float
-    last_ago: float
 
 
 class EgressUses(Protocol):

@@ -9,12 +9,12 @@ from pidispatch.app.places import beneath, host_zone
 from pidispatch.app.triggers import NoSuchTrigger, NotScheduled, read_triggers
 from pidispatch.config import Settings
 from pidispatch.domain import words
+from pidispatch.domain.box.facts import FolderState
 from pidispatch.domain.runs.names import manual_run_id
 from pidispatch.domain.triggers.arrival import Arrival
 from pidispatch.domain.triggers.inforce import ScheduleEntry, Unrunnable, Zone, Zones, standing_of
 from pidispatch.errors import ConfigurationRefused, FolderRefused, PidispatchError
 from pidispatch.flows.ingest import Ingest, Submitted
-from pidispatch.ports import FolderState
 from pidispatch.runtime.workspace import open_folder
 from pidispatch.upkeep.scheduledruns import ScheduledRuns, beyond
 

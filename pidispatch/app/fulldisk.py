@@ -8,9 +8,9 @@ from pathlib import Path
 from pidispatch.config import Settings
 from pidispatch.domain import words
 from pidispatch.domain.box.disks import FileSystem
+from pidispatch.domain.box.facts import BoxState
 from pidispatch.domain.box.sandbox import LABEL_ROLE, LABEL_RUN, MIB, ROLE_JOB
 from pidispatch.errors import DiskFull, EngineUnavailable, PidispatchError
-from pidispatch.ports import BoxState
 from pidispatch.runtime.docker import DockerBoxes
 from pidispatch.runtime.engine import Engine
 from pidispatch.runtime.filesystems import measure

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import structlog
 
 from pidispatch.domain import words
+from pidispatch.domain.box.facts import LocalFolder
 from pidispatch.domain.limits.policy import Policy
 from pidispatch.domain.runs.chaintree import ChainParent, Harvest, TreeCaps
 from pidispatch.domain.runs.names import chained_run_id
@@ -21,7 +22,7 @@ from pidispatch.domain.runs.outbox import (
     read_request,
 )
 from pidispatch.errors import DatabaseUnavailable, EngineUnavailable, GatewayUnavailable
-from pidispatch.ports import GitBox, HeadCommit, LocalFolder, OpenFolder, Policies, ReadOutbox, Redact
+from pidispatch.ports import GitBox, HeadCommit, OpenFolder, Policies, ReadOutbox, Redact
 from pidispatch.store.runs.chains import Chains
 
 log = structlog.get_logger(__name__)

@@ -5,9 +5,11 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from pidispatch.domain import words
+from pidispatch.domain.box.facts import ImageFacts, LocalFolder
 from pidispatch.domain.health.spans import Laps
 from pidispatch.domain.limits.admission import Deferred, Facts, Ready, Refused
 from pidispatch.domain.limits.policy import Policy, Subject
+from pidispatch.domain.providers.calls import ProviderFacts
 from pidispatch.domain.providers.rates import Rating
 from pidispatch.domain.runs import capabilities
 from pidispatch.domain.runs.ask import Terms
@@ -15,16 +17,7 @@ from pidispatch.domain.runs.names import folder_mutex
 from pidispatch.domain.runs.run import Waiting
 from pidispatch.domain.triggers.trigger import Disarmed
 from pidispatch.errors import EngineUnavailable, FolderRefused, GatewayUnavailable
-from pidispatch.ports import (
-    CheckSkills,
-    Doors,
-    ImageFacts,
-    Images,
-    LocalFolder,
-    Notes,
-    OpenFolder,
-    ProviderFacts,
-)
+from pidispatch.ports import CheckSkills, Doors, Images, Notes, OpenFolder
 
 LOCAL = "local"
 BUSY_LOOK = timedelta(minutes=5)  # a window may end early: another key, a gateway that was restarted

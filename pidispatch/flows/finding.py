@@ -1,9 +1,10 @@
 """Find the box of a run; that it is gone is believed only of the engine that made it, asked after the row was read."""
 
+from pidispatch.domain.box.facts import BoxState
 from pidispatch.domain.runs.reconcile import Absence
 from pidispatch.domain.runs.run import Occupant
 from pidispatch.flows.tenure import Tenure
-from pidispatch.ports import BoxState, BoxWatch
+from pidispatch.ports import BoxWatch
 
 
 class BoxFinder:

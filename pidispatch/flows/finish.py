@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 import structlog
 
+from pidispatch.domain.box.facts import BoxState
 from pidispatch.domain.box.sandbox import explain_start_failure
 from pidispatch.domain.runs.chaintree import Harvest
 from pidispatch.domain.runs.exitline import TAIL_LIMIT, ExitLine, parse_exit
@@ -20,7 +21,7 @@ from pidispatch.flows.changes import Changes
 from pidispatch.flows.cleanup import Cleanup
 from pidispatch.flows.finding import BoxFinder
 from pidispatch.flows.sessions import SessionKeeper
-from pidispatch.ports import Boxes, BoxState, Doors, FolderChange, Notes, Redact
+from pidispatch.ports import Boxes, Doors, FolderChange, Notes, Redact
 from pidispatch.store.runs.calls import PostgresTickets
 from pidispatch.store.runs.endings import Endings
 from pidispatch.store.runs.transitions import Runs

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from pidispatch.domain import words
+from pidispatch.domain.box.facts import FolderState, LocalFolder
 from pidispatch.domain.runs.ask import NOTHING_ASKED, Ask, WaitAfter
 from pidispatch.domain.runs.names import folder_mutex, folder_scope, local_run_id
 from pidispatch.domain.runs.run import NewRun
@@ -14,7 +15,7 @@ from pidispatch.domain.triggers.arrival import CLI, Arrival, Arrived, Became, De
 from pidispatch.domain.triggers.subject import RunSubject, folder_subject
 from pidispatch.domain.triggers.trigger import WhileRunning
 from pidispatch.errors import FolderRefused, QueueUnavailable
-from pidispatch.ports import Bell, FolderState, GitBox, LocalFolder, OpenFolder
+from pidispatch.ports import Bell, GitBox, OpenFolder
 from pidispatch.store.triggers.arrivals import Arrivals
 
 

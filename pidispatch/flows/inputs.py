@@ -4,10 +4,10 @@ import json
 from collections.abc import Mapping
 
 from pidispatch.domain.box.agentfiles import agent_files
+from pidispatch.domain.providers.calls import ProviderFacts
 from pidispatch.domain.runs.run import Job
 from pidispatch.domain.runs.session import Staged
 from pidispatch.domain.text.task import task_text
-from pidispatch.ports import ProviderFacts
 
 ENVIRONMENT = "env.json"
 

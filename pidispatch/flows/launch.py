@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import structlog
 
 from pidispatch.domain import words
+from pidispatch.domain.box.facts import JobPaths, LocalFolder
 from pidispatch.domain.box.sandbox import (
     AGENT_DIR,
     GATE_DIR,
@@ -48,17 +49,7 @@ from pidispatch.flows.cleanup import Cleanup
 from pidispatch.flows.hands import Hands
 from pidispatch.flows.inputs import job_files
 from pidispatch.flows.sessions import SessionKeeper
-from pidispatch.ports import (
-    Boxes,
-    Doors,
-    HeadCommit,
-    HostFiles,
-    JobPaths,
-    LocalFolder,
-    Mounts,
-    OpenFolder,
-    ReadSkills,
-)
+from pidispatch.ports import Boxes, Doors, HeadCommit, HostFiles, Mounts, OpenFolder, ReadSkills
 from pidispatch.store.runs.endings import Endings
 from pidispatch.store.runs.transitions import Runs
 

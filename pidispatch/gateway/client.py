@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from pidispatch.domain.providers.calls import ProviderFacts
 from pidispatch.domain.providers.rates import Rating
 from pidispatch.errors import GatewayUnavailable
-from pidispatch.ports import ProviderFacts
 
 QUICK_SECONDS = 10.0
 CLOSE_SECONDS = 40.0

@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from urllib.parse import parse_qs
 
+from pidispatch.domain.providers.calls import ProviderFacts
 from pidispatch.domain.providers.rates import Rating
 from pidispatch.domain.text.redaction import MOST_TEXT, Redactor
 from pidispatch.errors import DatabaseUnavailable
@@ -17,7 +18,6 @@ from pidispatch.gateway.http.http1 import Head, Wire, problem
 from pidispatch.gateway.http.listener import Listener
 from pidispatch.gateway.prices.table import Prices
 from pidispatch.gateway.providers import Providers
-from pidispatch.ports import ProviderFacts
 
 NAME = "gateway.sock"
 _RUN = re.compile(r"/runs/([1-9][0-9]{0,18})(/directory)?")

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from pidispatch.domain.providers.calls import ProviderFacts
 from pidispatch.domain.providers.known import (
     KNOWN,
     URL_WANTED,
@@ -19,7 +20,6 @@ from pidispatch.domain.providers.wireapis import OPENAI
 from pidispatch.errors import ConfigurationRefused
 from pidispatch.gateway.wire.api import WireApi
 from pidispatch.gateway.wire.apis import BY_NAME
-from pidispatch.ports import ProviderFacts
 
 CONNECT_SECONDS = 30.0
 READ_SECONDS = 300.0

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 
+from pidispatch.domain.box.facts import FolderState, LocalFolder
 from pidispatch.domain.box.gitobjects import file_at, objects_of
 from pidispatch.domain.box.sandbox import (
     HOME_DIR,
@@ -21,7 +22,7 @@ from pidispatch.domain.box.sandbox import (
     Mount,
 )
 from pidispatch.errors import BindsUnseen, BoxFault, EntrypointMissing, PidispatchError
-from pidispatch.ports import FolderState, LocalFolder, Mounts
+from pidispatch.ports import Mounts
 from pidispatch.runtime.attach import Said, attached
 from pidispatch.runtime.docker import DockerBoxes
 from pidispatch.runtime.engine import Engine

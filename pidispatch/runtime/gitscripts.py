@@ -2,8 +2,8 @@
 
 import re
 
+from pidispatch.domain.box.facts import FolderState
 from pidispatch.domain.box.sandbox import WORKSPACE_DIR
-from pidispatch.ports import FolderState
 
 # Whoever started the box has looked into it before it says `go`; the lengths are of what follows: git's global
 # configuration, the global ignore file, the global attributes. No program that the folder names is run, neither for

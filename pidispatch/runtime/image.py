@@ -7,7 +7,7 @@ from typing import Any
 
 from docker.errors import ImageNotFound
 
-from pidispatch.ports import ImageFacts
+from pidispatch.domain.box.facts import ImageFacts
 from pidispatch.runtime.engine import Engine, given_or_own, translated
 from pidispatch.runtime.imagebuild import build, engine_architecture
 from pidispatch.runtime.imageinputs import (

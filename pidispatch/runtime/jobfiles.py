@@ -11,9 +11,9 @@ from pathlib import Path
 import structlog
 
 from pidispatch.domain import words
+from pidispatch.domain.box.facts import JobPaths
 from pidispatch.domain.box.sandbox import MIB
 from pidispatch.errors import BoxFault, ConfigurationRefused, DiskFull
-from pidispatch.ports import JobPaths
 from pidispatch.runtime.erase import erase
 from pidispatch.runtime.sizedfiles import SeenByEngine, mount_sized, unmount_sized
 from pidispatch.runtime.usage import bytes_below

@@ -8,9 +8,9 @@ from typing import Any
 
 import docker.errors
 
+from pidispatch.domain.box.facts import BoxState
 from pidispatch.domain.box.sandbox import LABEL_INSTALLATION
 from pidispatch.errors import EngineUnavailable
-from pidispatch.ports import BoxState
 from pidispatch.runtime.engine import Engine, translated
 from pidispatch.runtime.filesystems import PROCESSES
 from pidispatch.runtime.logs import log_frames

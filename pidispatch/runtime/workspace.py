@@ -6,11 +6,11 @@ import shlex
 from pathlib import Path
 
 from pidispatch.domain import words
+from pidispatch.domain.box.facts import LocalFolder
 from pidispatch.domain.box.sandbox import Inode
 from pidispatch.domain.runs.names import folder_mutex
 from pidispatch.domain.runs.run import Workspace
 from pidispatch.errors import FolderRefused
-from pidispatch.ports import LocalFolder
 
 MOST_AROUND = 256
 _MISSING = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG}

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 import structlog
 
+from pidispatch.domain.box.facts import BoxState
 from pidispatch.domain.box.sandbox import LABEL_ATTEMPT, LABEL_ROLE, LABEL_RUN, ROLE_JOB
 from pidispatch.domain.runs.run import Occupant
 from pidispatch.errors import PidispatchError
-from pidispatch.ports import Boxes, BoxState, Doors, HostFiles
+from pidispatch.ports import Boxes, Doors, HostFiles
 from pidispatch.store.runs.transitions import Runs
 
 log = structlog.get_logger(__name__)

@@ -9,6 +9,7 @@ from typing import assert_never
 import structlog
 
 from pidispatch.domain import words
+from pidispatch.domain.box.facts import BoxState
 from pidispatch.domain.runs.reconcile import (
     STOP_GRACE,
     Absence,
@@ -25,7 +26,7 @@ from pidispatch.flows.finding import BoxFinder
 from pidispatch.flows.finish import Finisher
 from pidispatch.flows.hands import Hands
 from pidispatch.flows.tenure import Tenure
-from pidispatch.ports import Bell, Boxes, BoxState, BoxWatch
+from pidispatch.ports import Bell, Boxes, BoxWatch
 from pidispatch.store.hosts.hosts import Hosts
 from pidispatch.store.runs.transitions import Runs
 from pidispatch.upkeep.losses import LostLookers

@@ -10,10 +10,11 @@ import structlog
 
 from pidispatch.domain import words
 from pidispatch.domain.box.disks import NOISE, DiskBounds, DiskRoom, FileSystem, blame
+from pidispatch.domain.box.facts import BoxState
 from pidispatch.domain.box.sandbox import LABEL_ROLE, LABEL_RUN, OUTBOX_DIR, ROLE_JOB, SESSION_DIR
 from pidispatch.domain.runs.run import State
 from pidispatch.errors import PidispatchError
-from pidispatch.ports import Boxes, BoxState, BoxWatch, Measure, WrittenBy
+from pidispatch.ports import Boxes, BoxWatch, Measure, WrittenBy
 from pidispatch.store.runs.transitions import Runs
 from pidispatch.upkeep.pool import DaemonPool
 

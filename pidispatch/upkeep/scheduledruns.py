@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pidispatch.domain import words
+from pidispatch.domain.box.facts import LocalFolder
 from pidispatch.domain.runs.ask import Ask
 from pidispatch.domain.runs.names import folder_mutex, folder_scope, scheduled_run_id, trigger_name
 from pidispatch.domain.runs.run import NewRun
@@ -18,7 +19,7 @@ from pidispatch.domain.triggers.inforce import ScheduleEntry, Unrunnable
 from pidispatch.domain.triggers.subject import folder_subject
 from pidispatch.domain.triggers.trigger import Cron, Trigger, WhileRunning, Work
 from pidispatch.errors import FolderRefused
-from pidispatch.ports import LocalFolder, OpenFolder
+from pidispatch.ports import OpenFolder
 
 MOST_TURNS = 2**31 - 1  # what the column holds
 # What bounds a run or its spending and is not enforced yet: such an entry starts nothing, rather than without its bound.

@@ -12,8 +12,8 @@ import pytest
 import structlog
 
 from pidispatch.app import submit
+from pidispatch.domain.box.facts import FolderState
 from pidispatch.entrypoints.cli import main
-from pidispatch.ports import FolderState
 
 HOST = "h1"
 SOMEBODY = 12345

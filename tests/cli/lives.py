@@ -6,9 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 from pidispatch.domain.limits.admission import Admitted
+from pidispatch.domain.providers.calls import CallEnd
 from pidispatch.domain.runs.outcome import End
 from pidispatch.domain.runs.run import BoxEnd, Claim, Outcome, Result
-from pidispatch.ports import CallEnd
 from pidispatch.store.database import Database
 from pidispatch.store.runs.calls import PostgresCallLedger, PostgresTickets
 from pidispatch.store.runs.endings import Endings

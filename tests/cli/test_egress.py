@@ -2,7 +2,7 @@
 
 import pytest
 
-from pidispatch.ports import EgressUse
+from pidispatch.domain.egress.allowlist import EgressUse
 from pidispatch.store.runs.egress import PostgresEgressUses
 from tests.cli.test_runs import an_ended_run, name_of
 

@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
+from pidispatch.domain.box.facts import FolderState
 from pidispatch.domain.text.task import TASK_LIMIT
 from pidispatch.errors import EngineUnavailable, ImageMissing
-from pidispatch.ports import FolderState
 from tests.cli.conftest import HEAD, SOMEBODY
 from tests.cli.lives import FAILED, begin, end
 from tests.store.builders import a_host, row, value

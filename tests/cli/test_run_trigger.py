@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from pidispatch.ports import FolderState
+from pidispatch.domain.box.facts import FolderState
 from tests.cli.conftest import HEAD
 from tests.cli.test_run import KEPT, twice, unboxed
 from tests.store.builders import row, value

@@ -2,11 +2,11 @@
 
 import pytest
 
+from pidispatch.domain.providers.calls import CallEnd
 from pidispatch.domain.runs.chaintree import Harvest
 from pidispatch.domain.runs.outbox import Child, RequestRefusal
 from pidispatch.domain.runs.run import BoxEnd
 from pidispatch.entrypoints.cli.wording import money_in_words
-from pidispatch.ports import CallEnd
 from pidispatch.store.runs.calls import PostgresCallLedger, PostgresTickets
 from pidispatch.store.runs.endings import Endings
 from pidispatch.store.runs.transitions import Runs

@@ -7,8 +7,16 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
+from pidispatch.domain.providers.calls import (
+    NOTHING_KNOWN,
+    Budget,
+    CallEnd,
+    CallOpened,
+    CallRefused,
+    Ticket,
+    Worst,
+)
 from pidispatch.domain.providers.rates import CostClass
-from pidispatch.ports import NOTHING_KNOWN, Budget, CallEnd, CallOpened, CallRefused, Ticket, Worst
 from pidispatch.store.admission import pauses
 from pidispatch.store.runs.calls import PostgresCallLedger, PostgresTickets
 from pidispatch.store.runs.stops import PostgresStops

@@ -17,13 +17,13 @@ from typing import Any
 import pytest
 
 from pidispatch.domain.box.sandbox import GATE_DIR, JOB_DIR, MIB, WORKSPACE_DIR, Mount
-from pidispatch.domain.egress.allowlist import Allowlist
+from pidispatch.domain.egress.allowlist import Allowlist, EgressUse
 from pidispatch.domain.egress.allowlistfile import parse_allowlist
+from pidispatch.domain.providers.calls import Ticket
 from pidispatch.gateway.egress.log import EgressLog
 from pidispatch.gateway.egress.tunnel import Egress
 from pidispatch.gateway.process import Gateway
 from pidispatch.gateway.providers import Providers
-from pidispatch.ports import EgressUse, Ticket
 from pidispatch.runtime.docker import DockerBoxes
 from pidispatch.runtime.engine import Engine
 from tests.gateway.fakes import FakeLedger, FakeTickets, Switch

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+from pidispatch.domain.box.facts import BoxState
 from pidispatch.domain.box.sandbox import LABEL_INSTALLATION, BoxSpec
 from pidispatch.errors import BoxFault, EngineUnavailable, ImageMissing, NameTaken
-from pidispatch.ports import BoxState
 
 
 @dataclass

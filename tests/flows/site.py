@@ -7,8 +7,10 @@ from sqlalchemy import text
 
 from pidispatch.app.marks import mark_keeper, mark_reader
 from pidispatch.app.standing import StandingTriggers
+from pidispatch.domain.box.facts import FolderState, ImageFacts, JobPaths, LocalFolder
 from pidispatch.domain.limits.admission import Refused
 from pidispatch.domain.limits.policy import Policy
+from pidispatch.domain.providers.calls import ProviderFacts
 from pidispatch.domain.providers.rates import Rating
 from pidispatch.domain.runs.outbox import Letter
 from pidispatch.domain.runs.reconcile import Departure
@@ -26,7 +28,6 @@ from pidispatch.flows.hands import Hands
 from pidispatch.flows.launch import BoxLimits, Launcher
 from pidispatch.flows.sessions import SessionKeeper
 from pidispatch.flows.tenure import Tenure
-from pidispatch.ports import FolderState, ImageFacts, JobPaths, LocalFolder, ProviderFacts
 from pidispatch.store.admission.transaction import Admissions
 from pidispatch.store.database import Database
 from pidispatch.store.hosts.hosts import Hosts

@@ -6,8 +6,9 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import text
 
+from pidispatch.domain.box.facts import ImageFacts
+from pidispatch.domain.providers.calls import ProviderFacts
 from pidispatch.domain.providers.rates import Rating
-from pidispatch.ports import ImageFacts, ProviderFacts
 from tests.flows.site import IMAGE
 from tests.store.builders import a_run, assert_ledger_is_exact, row, value
 

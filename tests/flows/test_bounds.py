@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from pidispatch.domain.box.facts import ImageFacts
 from pidispatch.domain.limits.policy import ScopeCaps
 from pidispatch.errors import SkillsRefused
-from pidispatch.ports import ImageFacts
 from tests.flows.site import IMAGE
 from tests.store.builders import a_run, assert_ledger_is_exact, row, value
 

@@ -3,7 +3,7 @@
 import pytest
 from structlog.testing import capture_logs
 
-from pidispatch.ports import ImageFacts
+from pidispatch.domain.box.facts import ImageFacts
 from tests.flows.site import IMAGE
 from tests.store.builders import assert_ledger_is_exact, row, value
 from tests.support.breaking import a_run_of, end_as, fail, open_one

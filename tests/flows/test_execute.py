@@ -6,8 +6,8 @@ import pytest
 from sqlalchemy import text
 
 from pidispatch.domain.box.sandbox import LABEL_ATTEMPT, LABEL_INSTALLATION, LABEL_RUN
+from pidispatch.domain.providers.calls import CallEnd
 from pidispatch.errors import DiskFull, EngineUnavailable, EntrypointMissing, NameTaken, WrongArchitecture
-from pidispatch.ports import CallEnd
 from tests.flows.site import INSTALLATION
 from tests.store.builders import a_run, assert_ledger_is_exact, row, value
 from tests.support.calls import opened

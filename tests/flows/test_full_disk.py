@@ -6,8 +6,8 @@ import psycopg
 import pytest
 from sqlalchemy import text
 
+from pidispatch.domain.providers.calls import CallEnd
 from pidispatch.errors import DatabaseUnavailable
-from pidispatch.ports import CallEnd
 from pidispatch.runtime.jobfiles import JobFiles
 from tests.flows.site import Site
 from tests.store.builders import a_run, after_a_look, assert_ledger_is_exact, row, value

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import text
 
+from pidispatch.domain.box.facts import ImageFacts
 from pidispatch.domain.runs.session import PI_VERSION_LABEL, NotKept
 from pidispatch.errors import GatewayUnavailable
-from pidispatch.ports import ImageFacts
 from pidispatch.store.runs import cancelling, granting, requeueing
 from pidispatch.store.runs.granting import CannotGrant
 from tests.store.builders import a_run, assert_ledger_is_exact, row, value

@@ -8,7 +8,7 @@ from sqlalchemy import text
 
 from pidispatch.domain.limits.admission import Refused
 from pidispatch.domain.limits.policy import ScopeCaps
-from pidispatch.ports import CallEnd
+from pidispatch.domain.providers.calls import CallEnd
 from tests.store.builders import a_run, assert_ledger_is_exact, row, value
 from tests.support.calls import cost as priced
 from tests.support.calls import opened, worst

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from pidispatch.ports import CallEnd
+from pidispatch.domain.providers.calls import CallEnd
 from pidispatch.store.read.detail import run_detail
 from tests.flows.site import KEY
 from tests.store.builders import a_run, assert_ledger_is_exact, row, value

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from pidispatch.domain.providers.calls import Ticket
 from pidispatch.entrypoints.scripted import ScriptedProvider
 from pidispatch.gateway.client import ControlDoors
 from pidispatch.gateway.process import Gateway
 from pidispatch.gateway.providers import Providers
-from pidispatch.ports import Ticket
 from tests.gateway.fakes import FakeLedger, FakeTickets, Switch
 from tests.gateway.parts import CONTAINER, KEY, ManualUpstream, UnixClient
 

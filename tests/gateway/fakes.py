@@ -7,9 +7,18 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from pidispatch.domain.providers.calls import (
+    NOTHING_KNOWN,
+    Budget,
+    CallEnd,
+    CallOpened,
+    CallRefused,
+    Cost,
+    Ticket,
+    Worst,
+)
 from pidispatch.domain.providers.rates import CostClass
 from pidispatch.errors import DatabaseUnavailable
-from pidispatch.ports import NOTHING_KNOWN, Budget, CallEnd, CallOpened, CallRefused, Cost, Ticket, Worst
 
 
 class Switch:

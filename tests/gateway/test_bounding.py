@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pidispatch.domain.providers.calls import CallEnd, CallOpened, ProviderFacts, Worst
 from pidispatch.domain.providers.rates import CacheWrites, Price, Rates, Rating
 from pidispatch.domain.providers.wireapis import ANTHROPIC, OPENAI, RESPONSES, WIRE_APIS
 from pidispatch.gateway.calls.bounding import LARGEST_WINDOW, OVERHEAD, SLACK, USUAL_OUTPUT, RequestBounds
 from pidispatch.gateway.calls.envelope import edited, read_envelope
 from pidispatch.gateway.calls.prefixes import MOST_REQUESTS, MOST_RUNS
 from pidispatch.gateway.wire.apis import BY_NAME
-from pidispatch.ports import CallEnd, CallOpened, ProviderFacts, Worst
 from tests.gateway.counting import counted, request_of
 
 PRICE = Price(Rating.PRICED, ((0, Rates(3_000_000, 15_000_000, 300_000, 3_750_000, 6_000_000)),), "test")

@@ -7,11 +7,11 @@ import threading
 
 import pytest
 
+from pidispatch.domain.providers.calls import NOTHING_KNOWN
 from pidispatch.domain.providers.rates import Price, Rates, Rating, Tokens
 from pidispatch.domain.providers.wireapis import WIRE_APIS
 from pidispatch.domain.words import Use, words_of
 from pidispatch.gateway.calls.reach import denial
-from pidispatch.ports import NOTHING_KNOWN
 from tests.gateway.fakes import FakeCaps
 from tests.gateway.greedy import GreedyProvider
 from tests.gateway.parts import UnixClient, chat, raw_client, read_until, responses

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from pidispatch.domain.providers.calls import CallEnd, Cost
 from pidispatch.domain.providers.rates import CacheWrites, CostClass, Price, Rates, Rating, no_price
 from pidispatch.gateway.calls.costing import cost_of, dearest_of, most_of
-from pidispatch.ports import CallEnd, Cost
 
 PRICED = Price(
     Rating.PRICED, ((0, Rates(3_000_000, 15_000_000, 300_000, 3_750_000, 6_000_000, 500)),), "book 1"

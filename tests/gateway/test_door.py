@@ -8,8 +8,8 @@ import threading
 
 import pytest
 
+from pidispatch.domain.providers.calls import Ticket
 from pidispatch.gateway.http.rooms import Limits
-from pidispatch.ports import Ticket
 from tests.gateway.parts import CONTAINER, UnixClient, raw_client
 
 REPORT = {

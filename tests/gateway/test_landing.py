@@ -6,10 +6,10 @@ import time
 
 import pytest
 
+from pidispatch.domain.providers.calls import Budget
 from pidispatch.entrypoints.scripted import ScriptedProvider
 from pidispatch.errors import DatabaseUnavailable
 from pidispatch.gateway.door.landing import BudgetWatch, asked, document, landing_of
-from pidispatch.ports import Budget
 from tests.gateway.parts import UnixClient, chat
 from tests.support.patience import slowness
 

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from pidispatch.domain.providers.calls import CallEnd
 from pidispatch.domain.providers.rates import Doubt
 from pidispatch.domain.providers.wireapis import ANTHROPIC, OPENAI, RESPONSES
 from pidispatch.entrypoints.scripted import SCENARIOS, usage_of, wire, wire_responses
 from pidispatch.gateway.calls.metering import Meter, Most
 from pidispatch.gateway.calls.sse import EventData
-from pidispatch.ports import CallEnd
 
 MESSAGE = SCENARIOS["happy"].steps[0]
 USAGE = usage_of(1, len(MESSAGE.parts))

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from pidispatch.domain.providers.calls import ProviderFacts, Ticket
 from pidispatch.errors import ConfigurationRefused, GatewayUnavailable
 from pidispatch.gateway import control
 from pidispatch.gateway.client import ControlDoors
 from pidispatch.gateway.process import Gateway
 from pidispatch.gateway.providers import Providers
-from pidispatch.ports import ProviderFacts, Ticket
 from tests.gateway.fakes import FakeLedger, FakeTickets, Switch
 from tests.gateway.parts import CONTAINER, UnixClient
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
+from pidispatch.domain.providers.calls import CallEnd
 from pidispatch.domain.providers.rates import Doubt
 from pidispatch.domain.providers.wireapis import RESPONSES
-from pidispatch.ports import CallEnd
 from tests.gateway.test_metering import AT_MOST, JSON, measure, sse
 
 USED = {

@@ -9,15 +9,15 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from pidispatch.domain.egress.allowlist import Allowlist, Reason
+from pidispatch.domain.egress.allowlist import Allowlist, EgressUse, Reason
 from pidispatch.domain.egress.allowlistfile import parse_allowlist
 from pidispatch.domain.egress.hostname import Target
+from pidispatch.domain.providers.calls import Ticket
 from pidispatch.errors import DatabaseUnavailable
 from pidispatch.gateway.egress.log import EgressLog
 from pidispatch.gateway.egress.tunnel import Egress
 from pidispatch.gateway.http.http1 import HttpRefused, parse_head
 from pidispatch.gateway.http.rooms import USUAL_LIMITS, Limits
-from pidispatch.ports import EgressUse, Ticket
 from tests.gateway.parts import CONTAINER, raw_client, read_until
 from tests.support.outside import ANOTHER, PUBLIC, Internet, Server, echo
 from tests.support.patience import until

@@ -7,9 +7,9 @@ import zlib
 
 import pytest
 
+from pidispatch.domain.box.facts import LocalFolder
 from pidispatch.domain.box.sandbox import LABEL_BORN, LABEL_INSTALLATION, LABEL_ROLE, MIB, ROLE_GIT
 from pidispatch.errors import BoxFault, EntrypointMissing, ImageMissing
-from pidispatch.ports import LocalFolder
 from pidispatch.runtime.gitbox import DockerGitBox
 from tests.support.boxes import SOMEBODY, a_box
 from tests.support.patience import slowness

@@ -1,6 +1,6 @@
 """What a run has used of its caps, and which part of it calls under way only hold."""
 
-from pidispatch.ports import CallEnd
+from pidispatch.domain.providers.calls import CallEnd
 from pidispatch.store.runs.calls import PostgresCallLedger
 from tests.cli.lives import begin
 from tests.store.builders import a_run

@@ -7,11 +7,11 @@ from sqlalchemy import text
 
 from pidispatch.domain.limits.admission import Admitted
 from pidispatch.domain.limits.windows import EVERYTHING, Cap, Period, Unit
+from pidispatch.domain.providers.calls import CallEnd
 from pidispatch.domain.providers.rates import CostClass
 from pidispatch.domain.runs.outcome import Again, End
 from pidispatch.domain.runs.run import BoxEnd, Outcome
 from pidispatch.entrypoints.cli.budget import _used
-from pidispatch.ports import CallEnd
 from pidispatch.store.read.budget import read_budget
 from pidispatch.store.runs.calls import PostgresCallLedger, PostgresTickets
 from pidispatch.store.runs.endings import Endings

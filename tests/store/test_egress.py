@@ -2,8 +2,7 @@
 
 from sqlalchemy import text
 
-from pidispatch.domain.egress.allowlist import MOST_HOSTS
-from pidispatch.ports import EgressUse
+from pidispatch.domain.egress.allowlist import MOST_HOSTS, EgressUse
 from pidispatch.store.read.detail import run_detail
 from pidispatch.store.runs.egress import PostgresEgressUses
 from tests.store.builders import a_host, a_run

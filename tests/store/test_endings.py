@@ -5,10 +5,10 @@ from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 
 from pidispatch.domain.limits.admission import Admitted
+from pidispatch.domain.providers.calls import CallEnd, CallRefused
 from pidispatch.domain.runs.outcome import Again, End
 from pidispatch.domain.runs.run import BoxEnd, Outcome, Result
 from pidispatch.errors import StaleEpoch
-from pidispatch.ports import CallEnd, CallRefused
 from pidispatch.store.runs.calls import PostgresCallLedger, PostgresTickets
 from pidispatch.store.runs.endings import Endings
 from pidispatch.store.runs.transitions import Runs

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from pidispatch.ports import CallEnd, CallRefused
+from pidispatch.domain.providers.calls import CallEnd, CallRefused
 from pidispatch.store.admission import pauses
 from pidispatch.store.runs.calls import PostgresCallLedger, PostgresTickets
 from pidispatch.store.runs.transitions import Runs

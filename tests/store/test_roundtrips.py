@@ -7,7 +7,7 @@ from sqlalchemy import bindparam, event, text
 from sqlalchemy.dialects.postgresql import JSONB
 
 from pidispatch.domain.limits.admission import Admitted, Refused
-from pidispatch.ports import CallEnd
+from pidispatch.domain.providers.calls import CallEnd
 from pidispatch.store.admission.transaction import Admissions
 from pidispatch.store.database import Database
 from pidispatch.store.runs.calls import PostgresCallLedger, PostgresTickets

@@ -13,9 +13,9 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
+from pidispatch.domain.box.facts import BoxState
 from pidispatch.domain.box.sandbox import LABEL_ATTEMPT, LABEL_RUN
 from pidispatch.errors import NameTaken, PidispatchError
-from pidispatch.ports import BoxState
 
 SCRIPT = """
 printf 'start %s %s\\n' "$EPOCHREALTIME" $$ >>"$1"

@@ -13,9 +13,9 @@ from sqlalchemy import text
 
 from pidispatch.domain.limits.admission import Admitted
 from pidispatch.domain.limits.windows import EVERYTHING, Cap, Period, Unit
+from pidispatch.domain.providers.calls import CallEnd, CallOpened, CallRefused, Worst
 from pidispatch.domain.runs.outcome import Again, End
 from pidispatch.domain.runs.run import BoxEnd, Claim, Outcome
-from pidispatch.ports import CallEnd, CallOpened, CallRefused, Worst
 from pidispatch.store.admission.transaction import Admissions
 from pidispatch.store.database import Database
 from pidispatch.store.runs.calls import PostgresCallLedger, PostgresTickets

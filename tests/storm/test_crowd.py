@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
+from pidispatch.domain.box.facts import LocalFolder
 from pidispatch.domain.limits.policy import ScopeCaps
 from pidispatch.domain.runs.reconcile import Departure
-from pidispatch.ports import LocalFolder
 from pidispatch.queue.bells import RedisBell
 from pidispatch.queue.broker import make_broker
 from tests.flows.site import Site

@@ -19,10 +19,10 @@ from pidispatch.domain import words
 from pidispatch.domain.limits.admission import Admitted, Deferred, NoRoom, Refused
 from pidispatch.domain.limits.policy import Policy, ScopeCaps, Subject
 from pidispatch.domain.limits.windows import EVERYTHING
+from pidispatch.domain.providers.calls import CallEnd, CallOpened, CallRefused
 from pidispatch.domain.runs.outcome import Again, End
 from pidispatch.domain.runs.run import BoxEnd, Claim, Outcome
 from pidispatch.errors import StaleEpoch
-from pidispatch.ports import CallEnd, CallOpened, CallRefused
 from pidispatch.store.admission.transaction import Admissions
 from pidispatch.store.runs.calls import PostgresCallLedger, PostgresTickets
 from pidispatch.store.runs.endings import Endings

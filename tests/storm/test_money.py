@@ -15,8 +15,8 @@ import pytest
 from sqlalchemy import text
 
 from pidispatch.domain.health.checkup import Grade
+from pidispatch.domain.providers.calls import CallEnd, CallOpened, CallRefused
 from pidispatch.errors import StaleEpoch
-from pidispatch.ports import CallEnd, CallOpened, CallRefused
 from pidispatch.store.database import Database
 from pidispatch.store.read.invariants import look_for_contradictions
 from pidispatch.store.runs.calls import PostgresCallLedger, PostgresTickets

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from sqlalchemy import text
 
+from pidispatch.domain.box.facts import FolderState
 from pidispatch.domain.limits.admission import Admitted, Refused
 from pidispatch.domain.runs.ask import Ask
 from pidispatch.domain.runs.outcome import End
@@ -16,7 +17,6 @@ from pidispatch.domain.triggers.arrival import Became
 from pidispatch.domain.triggers.subject import RunSubject
 from pidispatch.domain.triggers.trigger import WhileRunning
 from pidispatch.flows.ingest import Ingest, LocalRequest
-from pidispatch.ports import FolderState
 from pidispatch.store.admission.transaction import Admissions
 from pidispatch.store.database import Database
 from pidispatch.store.runs.endings import Endings

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import structlog
 
+from pidispatch.domain.box.facts import LocalFolder
 from pidispatch.domain.limits.policy import Policy, ScopeCaps
+from pidispatch.domain.providers.calls import CallEnd
 from pidispatch.domain.runs.reconcile import Departure
 from pidispatch.domain.runs.session import NotKept
 from pidispatch.flows.admit import AdmissionGate
@@ -24,7 +26,6 @@ from pidispatch.flows.hands import Hands
 from pidispatch.flows.launch import BoxLimits, Launcher
 from pidispatch.flows.sessions import SessionKeeper
 from pidispatch.flows.tenure import Tenure
-from pidispatch.ports import CallEnd, LocalFolder
 from pidispatch.store.admission.transaction import Admissions
 from pidispatch.store.database import Database
 from pidispatch.store.hosts.hosts import Hosts

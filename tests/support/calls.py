@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from pidispatch.domain.providers.calls import CallOpened, Cost, Worst
 from pidispatch.domain.providers.rates import CostClass
-from pidispatch.ports import CallOpened, Cost, Worst
 
 
 def opened(ledger: Any, run_id: int, attempt: int = 1, **call: Any) -> int:

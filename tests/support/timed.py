@@ -3,10 +3,10 @@
 import zlib
 from datetime import timedelta
 
+from pidispatch.domain.box.facts import LocalFolder
 from pidispatch.domain.triggers.inforce import Zone, Zones, standing_of
 from pidispatch.domain.triggers.trigger import Cron, Kind, Missed, Trigger, Triggers, WhileRunning
 from pidispatch.errors import FolderRefused
-from pidispatch.ports import LocalFolder
 from pidispatch.store.triggers.schedules import Schedules
 from pidispatch.upkeep.scheduledruns import ScheduledRuns
 from tests.support.asking import work_of

@@ -8,10 +8,10 @@ import pytest
 import structlog
 
 from pidispatch.domain.box.disks import GIB, DiskBounds, FileSystem
+from pidispatch.domain.box.facts import BoxState
 from pidispatch.domain.box.sandbox import LABEL_ATTEMPT, LABEL_INSTALLATION, LABEL_ROLE, LABEL_RUN, ROLE_JOB
 from pidispatch.domain.runs.run import Occupant, State
 from pidispatch.errors import DatabaseUnavailable, EngineUnavailable
-from pidispatch.ports import BoxState
 from pidispatch.upkeep import rooms
 from pidispatch.upkeep.rooms import AGAIN, LIST, LOOK, RoomKeeper
 from tests.support.patience import eventually

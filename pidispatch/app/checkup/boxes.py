@@ -3,9 +3,10 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 
+from pidispatch.domain.box.facts import BoxState
 from pidispatch.domain.box.sandbox import LABEL_ATTEMPT, LABEL_ROLE, LABEL_RUN, ROLE_JOB
 from pidispatch.domain.health.checkup import Differences, Finding, Grade, SeenBox, differences
-from pidispatch.ports import BoxState, BoxWatch
+from pidispatch.ports import BoxWatch
 from pidispatch.store.runs.transitions import Runs
 
 PATIENCE = 5.0  # seconds; a reconciler looks every two

@@ -6,10 +6,11 @@ from pidispatch.app.providerfile import providers_file
 from pidispatch.config import Settings
 from pidispatch.domain import words
 from pidispatch.domain.health.checkup import Finding, Grade
+from pidispatch.domain.providers.calls import ProviderFacts
 from pidispatch.domain.providers.known import key_names
 from pidispatch.domain.providers.piauth import KEY_COMMAND
 from pidispatch.domain.providers.rates import Rating
-from pidispatch.ports import Doors, KeptFiles, ProviderFacts
+from pidispatch.ports import Doors, KeptFiles
 
 _LACKS = {
     words.OAUTH_LOGIN: "pi is logged in by OAuth, which is no API key",

@@ -151,3 +151,22 @@ def _port_of(text: str) -> int:
     if not PORT.fullmatch(text) or int(text) > 65535:
         raise NotAnEntry("has no port behind its colon: 1 to 65535")
     return int(text)
+
+
+@dataclass(frozen=True, slots=True)
+class EgressUse:
+    """What one run did at one host since it was last written: counts to add up.
+
+    `reason` is a word of `domain.egress.Reason`. `first_ago` and `last_ago` are seconds before now.
+    """
+
+    run_id: int
+    host: str
+    port: int
+    allowed: bool
+    reason: str
+    connections: int
+    bytes_up: int
+    bytes_down: int
+    first_ago: float
+    last_ago: float

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from pidispatch.domain.providers.calls import CallEnd, CallOpened, ProviderFacts, Worst
 from pidispatch.domain.providers.rates import CacheWrites, Price
 from pidispatch.gateway.calls.envelope import Edit, Envelope, limit_edits
 from pidispatch.gateway.calls.prefixes import Prefixes, Trace
@@ -13,7 +14,6 @@ from pidispatch.gateway.wire.apis import BY_NAME
 from pidispatch.gateway.wire.members import check_members
 from pidispatch.gateway.wire.references import MOST_SHOWN, References
 from pidispatch.gateway.wire.scanning import NotARequest, Span, as_dict, elements, value
-from pidispatch.ports import CallEnd, CallOpened, ProviderFacts, Worst
 
 USUAL_OUTPUT = 32_768
 LEAST_OUTPUT = 1_024

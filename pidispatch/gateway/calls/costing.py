@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
+from pidispatch.domain.providers.calls import CallEnd, Cost
 from pidispatch.domain.providers.rates import CacheWrites, CostClass, Price, Rating, Tokens
-from pidispatch.ports import CallEnd, Cost
 
 
 def cost_of(price: Price | None, end: CallEnd) -> Cost:

@@ -5,8 +5,8 @@ from collections import OrderedDict
 
 import structlog
 
+from pidispatch.domain.providers.calls import Ticket
 from pidispatch.domain.providers.rates import Doubt
-from pidispatch.ports import Ticket
 
 MOST_KEPT = 4_096
 

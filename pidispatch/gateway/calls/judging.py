@@ -15,11 +15,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import BinaryIO
 
+from pidispatch.domain.providers.calls import ProviderFacts
 from pidispatch.domain.providers.providersfile import ModelFigures
 from pidispatch.gateway.calls.bounding import Bound, RequestBounds
 from pidispatch.gateway.calls.envelope import Envelope, NotARequest, read_envelope
 from pidispatch.gateway.calls.prefixes import Trace
-from pidispatch.ports import ProviderFacts
 
 MOST_MEMORY = 1024**3
 MOST_SECONDS = 30  # of work at one body; the hardest of the largest takes a few

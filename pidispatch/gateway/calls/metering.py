@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from pidispatch.domain.providers.calls import CallEnd
 from pidispatch.domain.providers.rates import Doubt
 from pidispatch.gateway.calls.sse import EventData
 from pidispatch.gateway.wire.apis import BY_NAME
 from pidispatch.gateway.wire.usage import Tally, Usage
-from pidispatch.ports import CallEnd
 
 MOST_DOCUMENT = 10 * 1024 * 1024
 # The longest token of the vocabularies in use is a run of 128 spaces, so fewer tokens than this are a false count.

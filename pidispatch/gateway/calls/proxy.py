@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import structlog
 
+from pidispatch.domain.providers.calls import CallEnd, CallOpened, CallRefused, Cost, Ticket
 from pidispatch.domain.providers.rates import CostClass, Price
 from pidispatch.domain.text.masking import Keys, Mask
 from pidispatch.domain.text.redaction import Redactor
@@ -30,7 +31,7 @@ from pidispatch.gateway.calls.upstream import Line, ProviderAnswer, Upstream, Up
 from pidispatch.gateway.http.http1 import Departed, Fields, Head, Wire, problem
 from pidispatch.gateway.prices.table import NO_PRICES, Prices
 from pidispatch.gateway.providers import Provider
-from pidispatch.ports import CallEnd, CallLedger, CallOpened, CallRefused, Cost, Ticket
+from pidispatch.ports import CallLedger
 
 HOLD_SECONDS = 60.0
 

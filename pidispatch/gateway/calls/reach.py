@@ -13,13 +13,13 @@ from typing import Any
 from pidispatch.domain import words
 from pidispatch.domain.egress.allowlist import Allowlist, Reason, read_entries
 from pidispatch.domain.egress.hostname import Target, read_target
+from pidispatch.domain.providers.calls import Ticket
 from pidispatch.domain.words import Use, meaning
 from pidispatch.gateway.egress.dial import in_words
 from pidispatch.gateway.egress.log import EgressLog
 from pidispatch.gateway.wire.api import ErrorText
 from pidispatch.gateway.wire.apis import BY_NAME
 from pidispatch.gateway.wire.references import MOST_SHOWN, References
-from pidispatch.ports import Ticket
 
 SETTING = "PIDISPATCH_PROVIDER_TOOLS"
 # Strict on purpose: what one reader takes for the host, another may not (a backslash, a user's name, a line break).

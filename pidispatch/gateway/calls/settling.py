@@ -8,8 +8,9 @@ from typing import TypeVar
 
 import structlog
 
+from pidispatch.domain.providers.calls import CallEnd, Cost
 from pidispatch.errors import DatabaseUnavailable
-from pidispatch.ports import CallEnd, CallLedger, Cost
+from pidispatch.ports import CallLedger
 
 Answer = TypeVar("Answer")
 log = structlog.get_logger(__name__)

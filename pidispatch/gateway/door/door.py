@@ -10,6 +10,7 @@ from pathlib import Path
 import structlog
 
 from pidispatch.domain import words
+from pidispatch.domain.providers.calls import Budget, Ticket
 from pidispatch.domain.text.redaction import Redactor
 from pidispatch.errors import DatabaseUnavailable
 from pidispatch.gateway.calls.metering import load_object
@@ -23,7 +24,7 @@ from pidispatch.gateway.http.listener import Listener
 from pidispatch.gateway.http.rooms import Rooms
 from pidispatch.gateway.providers import Providers
 from pidispatch.gateway.wire.apis import BY_PATH
-from pidispatch.ports import Budget, Ticket, Tickets
+from pidispatch.ports import Tickets
 
 MOST_UNSIGNED = 16
 FIRST_LOOK, LONGEST_LOOK = 0.005, 0.1  # seconds between two looks whether a box may have its go by now

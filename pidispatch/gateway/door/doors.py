@@ -6,6 +6,7 @@ from pathlib import Path
 
 import structlog
 
+from pidispatch.domain.providers.calls import Budget, Ticket
 from pidispatch.domain.text.redaction import Redactor
 from pidispatch.gateway.calls.bounding import RequestBounds
 from pidispatch.gateway.calls.proxy import Proxy
@@ -15,7 +16,7 @@ from pidispatch.gateway.egress.tunnel import Egress
 from pidispatch.gateway.http.listener import check_length, own_directory
 from pidispatch.gateway.http.rooms import Limits, Rooms
 from pidispatch.gateway.providers import Providers
-from pidispatch.ports import Budget, Ticket, Tickets
+from pidispatch.ports import Tickets
 
 DRAIN_SECONDS = 5.0
 SETTLE_SECONDS = 10.0

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from urllib.parse import parse_qs
 
+from pidispatch.domain.providers.calls import Budget
 from pidispatch.domain.runs.budget_warning import Fill, Landing, Limit, landing
 from pidispatch.errors import DatabaseUnavailable
-from pidispatch.ports import Budget
 
 LONGEST_WAIT = 55.0  # seconds; the box's runner waits a little longer than it asks for
 MOST_WAITING = 4  # a box has one runner; more than these are answered at once

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import structlog
 
-from pidispatch.domain.egress.allowlist import ELSEWHERE, MOST_HOSTS, Reason
+from pidispatch.domain.egress.allowlist import ELSEWHERE, MOST_HOSTS, EgressUse, Reason
 from pidispatch.domain.egress.hostname import HOST_MAX, Target
 from pidispatch.errors import DatabaseUnavailable
-from pidispatch.ports import EgressUse, EgressUses
+from pidispatch.ports import EgressUses
 
 FLUSH_SECONDS = 3.0
 MOST_WAITING = 20_000  # of all runs, while the database is away

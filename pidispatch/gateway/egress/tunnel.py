@@ -10,13 +10,13 @@ from functools import partial
 
 from pidispatch.domain.egress.allowlist import AllowedHost, Allowlist, Reason, read_entries
 from pidispatch.domain.egress.hostname import Target, read_target
+from pidispatch.domain.providers.calls import Ticket
 from pidispatch.gateway.egress.dial import STATUS, Outside, Unreached, in_words
 from pidispatch.gateway.egress.log import EgressLog
 from pidispatch.gateway.egress.plainhttp import MOST_BODY, NoAnswer, exchange, read_asked, request_bytes
 from pidispatch.gateway.egress.relay import IDLE_SECONDS, Relay
 from pidispatch.gateway.http.http1 import Head, HttpRefused, Wire, problem
 from pidispatch.gateway.http.rooms import Allotment
-from pidispatch.ports import Ticket
 
 REST_SECONDS = 1.0
 _NOWHERE = Target("?", 0)

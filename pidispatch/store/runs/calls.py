@@ -10,7 +10,16 @@ from sqlalchemy import text
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.sql import bindparam
 
-from pidispatch.ports import NOTHING_KNOWN, Budget, CallEnd, CallOpened, CallRefused, Cost, Ticket, Worst
+from pidispatch.domain.providers.calls import (
+    NOTHING_KNOWN,
+    Budget,
+    CallEnd,
+    CallOpened,
+    CallRefused,
+    Cost,
+    Ticket,
+    Worst,
+)
 from pidispatch.store.database import Database
 from pidispatch.store.pipeline import alone
 from pidispatch.store.rows import record

@@ -6,8 +6,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection, text
 
-from pidispatch.domain.egress.allowlist import ELSEWHERE, MOST_HOSTS, Reason
-from pidispatch.ports import EgressUse
+from pidispatch.domain.egress.allowlist import ELSEWHERE, MOST_HOSTS, EgressUse, Reason
 from pidispatch.store.database import Database
 from pidispatch.store.rows import record
 

@@ -4,13 +4,13 @@ import json
 
 import pytest
 
+from pidispatch.domain.providers.calls import ProviderFacts, Ticket
 from pidispatch.domain.providers.wireapis import ANTHROPIC, OPENAI, RESPONSES
 from pidispatch.entrypoints.scripted import SCENARIOS, usage_of
 from pidispatch.entrypoints.scripted.wire_responses import responses_stream
 from pidispatch.gateway.calls.bounding import RequestBounds
 from pidispatch.gateway.calls.envelope import read_envelope
 from pidispatch.gateway.calls.reach import Reach
-from pidispatch.ports import ProviderFacts, Ticket
 from tests.runner import scripted
 from tests.runner.conftest import gateway
 from tests.runner.test_real_pi import engine, job, run_box

@@ -5,12 +5,12 @@ import json
 import pytest
 
 from pidispatch.domain.egress.allowlist import Allowlist, read_entries
+from pidispatch.domain.providers.calls import CallEnd, ProviderFacts, Ticket
 from pidispatch.domain.providers.wireapis import ANTHROPIC, OPENAI, RESPONSES
 from pidispatch.gateway.calls.bounding import RequestBounds
 from pidispatch.gateway.calls.envelope import NotARequest, read_envelope
 from pidispatch.gateway.calls.reach import Reach
 from pidispatch.gateway.egress.log import EgressLog
-from pidispatch.ports import CallEnd, ProviderFacts, Ticket
 from tests.gateway.fakes import FakeCaps
 from tests.gateway.parts import UnixClient
 from tests.gateway.test_caps import AGAIN

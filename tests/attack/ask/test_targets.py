@@ -10,12 +10,12 @@ import pytest
 
 from pidispatch.domain.egress.allowlist import Allowlist, read_entries
 from pidispatch.domain.egress.hostname import read_target
+from pidispatch.domain.providers.calls import Ticket
 from pidispatch.gateway.calls.reach import Reach, read_address
 from pidispatch.gateway.egress.dial import Outside, Unreached
 from pidispatch.gateway.egress.plainhttp import read_asked
 from pidispatch.gateway.http.http1 import HttpRefused, parse_head
 from pidispatch.gateway.wire.references import References
-from pidispatch.ports import Ticket
 
 # Hosts in the spellings of the two families, and targets that are odd as a whole.
 HOSTS = json.loads((Path(__file__).parent / "targets.json").read_text())

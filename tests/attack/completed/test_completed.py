@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from pidispatch.domain.box.facts import FolderState
 from pidispatch.domain.runs.outbox import Letter
 from pidispatch.errors import BoxFault, EngineUnavailable, FolderRefused
-from pidispatch.ports import FolderState
 from tests.flows.test_limits import finish as finish_with_a_call
 from tests.store.builders import a_run, row, value
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
+from pidispatch.domain.providers.calls import Ticket
 from pidispatch.domain.providers.rates import Price, Rates, Rating
 from pidispatch.domain.text.masking import Keys
 from pidispatch.domain.text.redaction import Redactor
@@ -17,7 +18,6 @@ from pidispatch.gateway.calls.proxy import Lines, Proxy
 from pidispatch.gateway.calls.settling import Settler
 from pidispatch.gateway.http.http1 import Head, Wire
 from pidispatch.gateway.providers import Providers
-from pidispatch.ports import Ticket
 from tests.attack.meter.billing import Behaviour, BillingProvider
 from tests.gateway.fakes import FakeCaps, FakeLedger, FakeTickets, Switch
 from tests.support.scale import scaled

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from pidispatch.domain.providers.calls import ProviderFacts
 from pidispatch.gateway.calls.judges import SMALL, Judges, is_easy
 from pidispatch.gateway.calls.judging import Question, judge
 from pidispatch.gateway.http.http1 import MOST_BODY, MOST_CHUNKS, HttpRefused, Wire
 from pidispatch.gateway.http.rooms import LEAST_BODIES, RUN_BODIES, Limits
 from pidispatch.gateway.wire.scanning import NotARequest
-from pidispatch.ports import ProviderFacts
 from tests.gateway.parts import UnixClient, chat, raw_client, read_until
 from tests.support.scale import scaled
 

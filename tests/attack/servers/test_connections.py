@@ -11,9 +11,9 @@ import pytest
 from sqlalchemy import event, make_url, text
 
 from pidispatch.domain.limits.admission import Admitted
+from pidispatch.domain.providers.calls import CallEnd
 from pidispatch.domain.runs.run import State
 from pidispatch.errors import DatabaseUnavailable
-from pidispatch.ports import CallEnd
 from pidispatch.services.account import server_account
 from pidispatch.store import schema, versions
 from pidispatch.store.database import Database, _leave_out_the_dead
