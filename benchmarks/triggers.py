@@ -28,7 +28,7 @@ from admission import new_database, server  # noqa: E402
 from sides.events import bare_loop, events, file_of  # noqa: E402
 from sqlalchemy import text  # noqa: E402
 
-from pidispatch.domain.box.facts import LocalFolder
+from pidispatch.domain.box.facts import LocalFolder  # noqa: E402
 from pidispatch.domain.health.hostidentity import Identity  # noqa: E402
 from pidispatch.domain.runs.ask import Ask  # noqa: E402
 from pidispatch.domain.triggers.inforce import Zone, Zones, standing_of  # noqa: E402
