@@ -5,8 +5,8 @@ Redis, Postgres, the gateway and the files are real.
 
 from pidispatch.app import adapters, worker
 from tests.fakes.mounts import FakeMounts
+from tests.fakes.outside import FakeImages
 from tests.fault.stubs import NoHelpers, stub_boxes
-from tests.flows.site import FakeImages
 
 adapters.DockerBoxes = stub_boxes
 adapters.DockerMounts = lambda *_: FakeMounts()

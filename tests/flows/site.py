@@ -1,22 +1,18 @@
 """A worker's flows joined on a real Postgres, with fakes below the other ports."""
 
 import zlib
-from dataclasses import dataclass, field
 
 from sqlalchemy import text
 
 from pidispatch.app.marks import mark_keeper, mark_reader
 from pidispatch.app.standing import StandingTriggers
-from pidispatch.domain.box.facts import FolderState, ImageFacts, JobPaths, LocalFolder
+from pidispatch.domain.box.facts import LocalFolder
 from pidispatch.domain.limits.admission import Refused
 from pidispatch.domain.limits.policy import Policy
-from pidispatch.domain.providers.calls import ProviderFacts
-from pidispatch.domain.providers.rates import Rating
 from pidispatch.domain.runs.outbox import Letter
 from pidispatch.domain.runs.reconcile import Departure
 from pidispatch.domain.runs.session import NotKept
-from pidispatch.domain.text.redaction import Redactor
-from pidispatch.errors import EngineUnavailable, FolderRefused, GatewayUnavailable
+from pidispatch.errors import FolderRefused
 from pidispatch.flows.admit import AdmissionGate
 from pidispatch.flows.chain import ChainCollector, ChainLimits
 from pidispatch.flows.changes import Changes
@@ -45,151 +41,19 @@ from pidispatch.upkeep.workspaces import WorkspaceWatch
 from tests.fakes.boxes import FakeBoxes
 from tests.fakes.mounts import FakeMounts
 from tests.fakes.notes import FakeNotes
+from tests.fakes.outside import (
+    FakeBell,
+    FakeDoors,
+    FakeFiles,
+    FakeGitBox,
+    FakeImages,
+    FakeSkills,
+)
 from tests.store.builders import HOST, IDENTITY, WORKER
 from tests.support.breaking import some_breakers
 from tests.support.image import IMAGE
 
 INSTALLATION = "0badcafe"
-KEY = "sk-test-4c1f9e07d2b8a6533f"  # of the gateway alone
-
-
-@dataclass
-class FakeImages:
-    facts_by_tag: dict[str, ImageFacts] = field(
-        default_factory=lambda: {IMAGE: ImageFacts("sha256:1", {}, "amd64", runs_here=True)}
-    )
-    down: bool = False
-    engine: str = "ENGINE"
-
-    def facts(self, tag):
-        if self.down:
-            raise EngineUnavailable("down")
-        return self.facts_by_tag.get(tag)
-
-    def engine_id(self):
-        return self.engine
-
-
-@dataclass
-class FakeDoors:
-    providers: dict[str, ProviderFacts] = field(
-        default_factory=lambda: {
-            "scripted": ProviderFacts(
-                "scripted", "openai-completions", known_to_pi=False, credential=True, rating=Rating.PRICED
-            )
-        }
-    )
-    down: bool = False
-    opened: set[int] = field(default_factory=set)
-    directories: set[int] = field(default_factory=set)
-    asked: list[tuple[str, str | None]] = field(default_factory=list)
-
-    def _answer(self):
-        if self.down:
-            raise GatewayUnavailable("down")
-
-    def open(self, run_id):
-        self._answer()
-        self.opened.add(run_id)
-        self.directories.add(run_id)
-        return f"/run/g/{run_id}"
-
-    def close(self, run_id):
-        self._answer()
-        self.opened.discard(run_id)
-
-    def remove(self, run_id):
-        self.close(run_id)
-        self.directories.discard(run_id)
-
-    def redact(self, data):
-        self._answer()
-        return Redactor([KEY]).data(data)
-
-    def provider(self, name, model=None, run=None):
-        self._answer()
-        self.asked.append((name, model))
-        return self.providers.get(name)
-
-
-@dataclass
-class FakeFiles:
-    kept: dict[str, dict[str, bytes]] = field(default_factory=dict)
-    sessions: dict[str, bytes] = field(default_factory=dict)
-
-    def prepare(self, name, files, *, uid, gid, session=b""):
-        self.kept[name], self.sessions[name] = dict(files), session
-        return JobPaths(f"/jobs/{name}/job", f"/jobs/{name}/outbox", f"/jobs/{name}/session")
-
-    def outbox(self, name):
-        return f"/jobs/{name}/outbox"
-
-    def session(self, name):
-        return f"/jobs/{name}/session"
-
-    def remove(self, name):
-        self.kept.pop(name, None)
-
-    def leftovers(self):
-        return sorted(self.kept)
-
-
-@dataclass
-class FakeBell:
-    starts: int = 0
-    finishes: list[int] = field(default_factory=list)
-    waiting: int = 0
-
-    def ring_start(self, host, times=1):
-        self.starts += times
-
-    def ring_finish(self, host, run_id):
-        self.finishes.append(run_id)
-
-    def pending(self, host):
-        return self.waiting
-
-
-CHANGED = FolderState(is_root=True, head=None, dirty=True, problem=None)
-
-
-@dataclass
-class FakeGitBox:
-    """`skills` by the commit they were committed at. What a run leaves is a change, but for what a test says."""
-
-    skills_at: dict[str, dict[str, bytes]] = field(default_factory=dict)
-    left: FolderState = CHANGED
-    error: Exception | None = None
-    asked: int = 0
-
-    def state(self, folder, *, image):
-        if self.error is not None:
-            raise self.error
-        return self.left
-
-    def skills(self, folder, *, commit, flows, image):
-        self.asked += 1
-        if self.error is not None:
-            raise self.error
-        return {flow: content for flow, content in self.skills_at.get(commit, {}).items() if flow in flows}
-
-
-@dataclass
-class FakeSkills:
-    """`given` by the directory; one that holds an error is there and cannot be read."""
-
-    given: dict[bytes, dict[str, bytes] | Exception] = field(default_factory=dict)
-
-    def check(self, path):
-        if path not in self.given:
-            raise FolderRefused("skills-dir-missing", "refused by the test")
-
-    def read(self, path):
-        self.check(path)
-        found = self.given[path]
-        if isinstance(found, Exception):
-            raise found
-        return found
 
 
 class Site:

@@ -17,7 +17,8 @@ from pidispatch.gateway.client import ControlDoors
 from pidispatch.gateway.process import Gateway
 from pidispatch.gateway.providers import Providers
 from tests.domain.test_redaction import pieces_of, readings
-from tests.flows.site import KEY, Site
+from tests.fakes.outside import KEY
+from tests.flows.site import Site
 from tests.flows.test_chain import ALLOW, BEFORE, answers, children
 from tests.gateway.parts import UnixClient, chat
 from tests.store.builders import HOST, a_run, row, value

@@ -6,7 +6,7 @@ import pytest
 
 from pidispatch.domain.providers.calls import CallEnd
 from pidispatch.store.read.detail import run_detail
-from tests.flows.site import KEY
+from tests.fakes.outside import KEY
 from tests.store.builders import a_run, assert_ledger_is_exact, row, value
 from tests.support.calls import opened
 

@@ -22,7 +22,7 @@ from pidispatch.store.database import Database
 from pidispatch.store.runs.endings import Endings
 from pidispatch.store.runs.transitions import Runs
 from pidispatch.store.triggers.arrivals import Arrivals
-from tests.flows.site import FakeBell
+from tests.fakes.outside import FakeBell
 from tests.store.arriving import an_arrival
 from tests.store.builders import HOST, WORKER, a_host, assert_ledger_is_exact, ready_for, value
 from tests.support.scale import scaled

@@ -41,16 +41,8 @@ from pidispatch.upkeep.orphans import Orphans
 from pidispatch.upkeep.reconciler import Reconciler
 from tests.fakes.mounts import FakeMounts
 from tests.fakes.notes import FakeNotes
-from tests.flows.site import (
-    IMAGE,
-    INSTALLATION,
-    FakeBell,
-    FakeDoors,
-    FakeFiles,
-    FakeGitBox,
-    FakeImages,
-    FakeSkills,
-)
+from tests.fakes.outside import FakeBell, FakeDoors, FakeFiles, FakeGitBox, FakeImages, FakeSkills
+from tests.flows.site import IMAGE, INSTALLATION
 from tests.store.builders import IDENTITY
 from tests.storm.boxes import StubBoxes
 from tests.support.breaking import some_breakers

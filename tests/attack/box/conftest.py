@@ -12,7 +12,8 @@ from pidispatch.runtime.docker import DockerBoxes
 from pidispatch.runtime.jobfiles import JobFiles
 from pidispatch.runtime.mounts import DockerMounts
 from pidispatch.runtime.workspace import folder_change, open_folder
-from tests.flows.site import FakeDoors, Site
+from tests.fakes.outside import FakeDoors
+from tests.flows.site import Site
 from tests.store.builders import HOST
 from tests.support.boxes import SOMEBODY
 
