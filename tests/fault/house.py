@@ -18,7 +18,7 @@ from sqlalchemy import text
 from pidispatch.app.up import worker_command
 from pidispatch.domain.runs.names import folder_mutex, folder_scope
 from pidispatch.domain.runs.run import NewRun
-from pidispatch.entrypoints.scripted import Asked, ScriptedProvider
+from pidispatch.entrypoints.scripted import ScriptedProvider, ScriptedRequest
 from pidispatch.errors import DatabaseUnavailable
 from pidispatch.gateway.client import ControlDoors
 from pidispatch.gateway.control import NAME as CONTROL
@@ -254,7 +254,7 @@ class House:
     def value(self, statement: str, **values: Any) -> Any:
         return next(iter(self.rows(statement, **values)[0].values()))
 
-    def asked_about(self, task: str) -> Sequence[Asked]:
+    def asked_about(self, task: str) -> Sequence[ScriptedRequest]:
         """What the provider was asked with this text in it."""
         self._asked += [str(call.body) for call in self.provider.asked[len(self._asked) :]]
         return [call for call, said in zip(self.provider.asked, self._asked, strict=False) if task in said]
