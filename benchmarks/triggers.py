@@ -31,10 +31,9 @@ from sqlalchemy import text  # noqa: E402
 from pidispatch.domain.box.facts import LocalFolder  # noqa: E402
 from pidispatch.domain.health.hostidentity import Identity  # noqa: E402
 from pidispatch.domain.runs.ask import Ask  # noqa: E402
-from pidispatch.domain.triggers.inforce import Zone, Zones, standing_of  # noqa: E402
+from pidispatch.domain.triggers.inforce import Planned, Zone, Zones, standing_of  # noqa: E402
 from pidispatch.domain.triggers.matching import match as match_event  # noqa: E402
 from pidispatch.domain.triggers.trigger import Cron, Kind, Trigger, Triggers, Work  # noqa: E402
-from pidispatch.ports import Planned  # noqa: E402
 from pidispatch.queue.bells import RedisBell  # noqa: E402
 from pidispatch.queue.broker import make_broker  # noqa: E402
 from pidispatch.services.account import server_account  # noqa: E402
