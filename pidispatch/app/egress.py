@@ -6,8 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from pidispatch.config import Settings
-from pidispatch.domain.egress.allowlist import Allowlist, Ruling
-from pidispatch.domain.egress.allowlistfile import FILE_NAME, parse_allowlist
+from pidispatch.domain.egress.allowlist import FILE_NAME, Allowlist, Ruling, parse_allowlist
 from pidispatch.domain.egress.hostname import Target, read_target
 from pidispatch.domain.files.inforce import FileName
 from pidispatch.errors import ConfigurationRefused

@@ -29,12 +29,11 @@ from pidispatch.store.read import budget as budgets
 from pidispatch.store.read import detail as rundetail
 from pidispatch.store.read import history
 from pidispatch.store.read import queue as standing
-from pidispatch.store.read.blockers import surroundings
+from pidispatch.store.read.blockers import slot_facts, surroundings
 from pidispatch.store.read.budget import BudgetRecord, BudgetWindow
 from pidispatch.store.read.deliveries import DeliveryRecord
 from pidispatch.store.read.detail import AttemptRecord, RunDetail, SessionRecord, WaitRecord
 from pidispatch.store.read.history import NoSuchRun, RunRecord
-from pidispatch.store.read.lateness import slot_facts
 from pidispatch.store.read.queue import HostRecord, QueueStatus
 from pidispatch.store.read.schedule_history import SlotRecord, slot_of_run
 from pidispatch.store.triggers.breakers import BreakerRecord, breaker_of_run

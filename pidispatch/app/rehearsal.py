@@ -8,11 +8,10 @@ from pidispatch.app.databases import opened
 from pidispatch.app.triggers import read_triggers
 from pidispatch.config import Settings
 from pidispatch.domain.runs.names import trigger_name
-from pidispatch.domain.triggers.arrival import ArrivalStep, decide
+from pidispatch.domain.triggers.arrival import ArrivalStep, decide, replica_subject
 from pidispatch.domain.triggers.event import Event, problem_of
 from pidispatch.domain.triggers.eventfile import parse_event
 from pidispatch.domain.triggers.matching import match, verdicts
-from pidispatch.domain.triggers.replicas import replica_subject
 from pidispatch.domain.triggers.verdicts import Dropped, Match, Verdict
 from pidispatch.errors import ConfigurationRefused, PidispatchError
 from pidispatch.files.reading import read

@@ -5,9 +5,8 @@ from pathlib import Path
 
 from pidispatch.config import Settings
 from pidispatch.domain.files.inforce import FileName
-from pidispatch.domain.triggers.bounds import bound_problems
 from pidispatch.domain.triggers.grammar import parse_triggers
-from pidispatch.domain.triggers.trigger import Triggers
+from pidispatch.domain.triggers.trigger import Triggers, bound_problems
 from pidispatch.errors import ConfigurationRefused
 from pidispatch.files import LiveFile
 from pidispatch.ports import KeptFiles

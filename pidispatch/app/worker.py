@@ -37,12 +37,10 @@ from pidispatch.flows.sessions import SessionKeeper
 from pidispatch.gateway.client import open_doors
 from pidispatch.queue.admission import Admission
 from pidispatch.queue.bells import RedisBell, queue_of
-from pidispatch.queue.boot import AtBoot
+from pidispatch.queue.boot import AtBoot, PrefetchThreads, WarmThreads
 from pidispatch.queue.broker import WokenBroker, check_redis, make_broker
-from pidispatch.queue.prefetch import PrefetchThreads
 from pidispatch.queue.shutdown import PromptShutdown
 from pidispatch.queue.threads import BesideTheWorker
-from pidispatch.queue.warm import WarmThreads
 from pidispatch.runtime.filesystems import measure
 from pidispatch.runtime.gitbox import DockerGitBox
 from pidispatch.runtime.usage import written_by

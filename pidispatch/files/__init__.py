@@ -5,9 +5,8 @@ changes a few bytes among others who do, `MarkedFile` holds the marks of used-up
 """
 
 from pidispatch.errors import FileInUse
-from pidispatch.files.editing import edit
 from pidispatch.files.live import LiveFile, LiveFiles
-from pidispatch.files.marks import MarkedFile
+from pidispatch.files.marks import MarkedFile, edit
 from pidispatch.files.replacing import FileChanged, replace
 from pidispatch.files.strict import StrictFile, Unusable
 

@@ -7,10 +7,9 @@ from datetime import datetime
 
 from pidispatch.domain import words
 from pidispatch.domain.box.facts import FolderState, LocalFolder
-from pidispatch.domain.runs.ask import NOTHING_ASKED, Ask, WaitAfter
+from pidispatch.domain.runs.ask import NOTHING_ASKED, Ask, WaitAfter, cut_task
 from pidispatch.domain.runs.names import folder_mutex, folder_scope, local_run_id
 from pidispatch.domain.runs.run import NewRun
-from pidispatch.domain.text.task import cut_task
 from pidispatch.domain.triggers.arrival import CLI, Arrival, Arrived, Became, Delivery
 from pidispatch.domain.triggers.subject import RunSubject, folder_subject
 from pidispatch.domain.triggers.trigger import WhileRunning

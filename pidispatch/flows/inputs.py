@@ -5,9 +5,9 @@ from collections.abc import Mapping
 
 from pidispatch.domain.box.agentfiles import agent_files
 from pidispatch.domain.providers.calls import ProviderFacts
+from pidispatch.domain.runs.ask import task_text
 from pidispatch.domain.runs.run import Job
 from pidispatch.domain.runs.session import Staged
-from pidispatch.domain.text.task import task_text
 
 ENVIRONMENT = "env.json"
 

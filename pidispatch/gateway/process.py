@@ -23,9 +23,8 @@ from pidispatch.gateway.calls.proxy import HOLD_SECONDS, Proxy
 from pidispatch.gateway.calls.reach import Reach
 from pidispatch.gateway.calls.settling import Settler
 from pidispatch.gateway.control import NAME, Control, Knowledge
-from pidispatch.gateway.door.doors import DRAIN_SECONDS, Doors
+from pidispatch.gateway.door.doors import DRAIN_SECONDS, NO_STOPS, Doors, Stopper
 from pidispatch.gateway.door.keys import load_secret
-from pidispatch.gateway.door.stops import NO_STOPS, Stopper
 from pidispatch.gateway.egress.tunnel import Egress
 from pidispatch.gateway.http.listener import check_length, shared_directory
 from pidispatch.gateway.http.rooms import USUAL_LIMITS, Limits

@@ -6,8 +6,30 @@ from collections.abc import Callable
 import dramatiq
 import structlog
 from dramatiq.middleware import Middleware
+from dramatiq.worker import WorkerThread
 
 from pidispatch.errors import PidispatchError
+
+
+class WarmThreads(Middleware):
+    """`warm` runs in each thread as it starts. What does not answer yet is opened by the first message instead."""
+
+    def __init__(self, warm: Callable[[], object]) -> None:
+        self._warm = warm
+
+    def after_worker_thread_boot(self, broker: dramatiq.Broker, thread: WorkerThread) -> None:  # noqa: ARG002
+        try:
+            self._warm()
+        except PidispatchError as error:
+            log.warning("not_warm", problem=str(error))
+
+
+class PrefetchThreads(Middleware):
+    """Stock dramatiq takes twice as many, so that a bell lies behind a busy process while another is idle."""
+
+    def before_worker_boot(self, broker: dramatiq.Broker, worker: dramatiq.Worker) -> None:  # noqa: ARG002
+        worker.queue_prefetch = worker.worker_threads
+
 
 log = structlog.get_logger(__name__)
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import structlog
 
 from pidispatch.domain.box.sandbox import Inode
-from pidispatch.runtime.mounting import (
+from pidispatch.runtime.filesystems import (
     MS_BIND,
     MS_NOATIME,
     MS_NODEV,

@@ -9,7 +9,7 @@ import structlog
 from docker.types import Mount as DockerMount
 
 from pidispatch.runtime.engine import Engine, translated
-from pidispatch.runtime.mounting import MS_NODEV, MS_NOEXEC, MS_NOSUID, mount, unmount
+from pidispatch.runtime.filesystems import MS_NODEV, MS_NOEXEC, MS_NOSUID, mount, unmount
 
 log = structlog.get_logger(__name__)
 

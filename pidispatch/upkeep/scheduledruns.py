@@ -8,16 +8,14 @@ from typing import Any
 
 from pidispatch.domain import words
 from pidispatch.domain.box.facts import LocalFolder
-from pidispatch.domain.runs.ask import Ask
+from pidispatch.domain.runs.ask import Ask, cut_task
 from pidispatch.domain.runs.names import folder_mutex, folder_scope, scheduled_run_id, trigger_name
 from pidispatch.domain.runs.run import NewRun
-from pidispatch.domain.text.task import cut_task
 from pidispatch.domain.triggers.arrival import CLI, CRON, Arrival, Delivery
-from pidispatch.domain.triggers.bounds import path_bytes
 from pidispatch.domain.triggers.catchup import Slot, SlotState
 from pidispatch.domain.triggers.inforce import ScheduleEntry, Unrunnable
 from pidispatch.domain.triggers.subject import folder_subject
-from pidispatch.domain.triggers.trigger import Cron, Trigger, WhileRunning, Work
+from pidispatch.domain.triggers.trigger import Cron, Trigger, WhileRunning, Work, path_bytes
 from pidispatch.errors import FolderRefused
 from pidispatch.ports import OpenFolder
 

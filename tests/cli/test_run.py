@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from pidispatch.domain.box.facts import FolderState
-from pidispatch.domain.text.task import TASK_LIMIT
+from pidispatch.domain.runs.ask import TASK_LIMIT
 from pidispatch.errors import EngineUnavailable, ImageMissing
 from tests.cli.conftest import HEAD, SOMEBODY
 from tests.cli.lives import FAILED, begin, end

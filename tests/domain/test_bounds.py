@@ -3,8 +3,7 @@
 import pytest
 
 from pidispatch.domain.runs.ask import Ask
-from pidispatch.domain.triggers.bounds import bound_problems, path_bytes
-from pidispatch.domain.triggers.trigger import Triggers
+from pidispatch.domain.triggers.trigger import Triggers, bound_problems, path_bytes
 from tests.domain.files.triggers.builders import CRON, changed, one
 from tests.support.timed import an_entry
 

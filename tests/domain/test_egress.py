@@ -8,16 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pidispatch.domain.egress.allowlist import (
+    PRESETS,
     AllowedHost,
     Allowlist,
     NotAnEntry,
     Reason,
+    parse_allowlist,
     read_entries,
     read_entry,
 )
-from pidispatch.domain.egress.allowlistfile import parse_allowlist
 from pidispatch.domain.egress.hostname import Target, normal_host, read_target
-from pidispatch.domain.egress.presets import PRESETS
 from pidispatch.domain.egress.publicaddress import is_public, plain_address, read_address
 from pidispatch.errors import ConfigurationRefused
 

@@ -6,7 +6,7 @@ import pytest
 
 from pidispatch.domain.runs.ask import Ask
 from pidispatch.domain.runs.run import NewRun
-from pidispatch.domain.triggers.replicas import replica_subject, replicas_of
+from pidispatch.domain.triggers.arrival import replica_subject, replicas_of
 
 RUN = NewRun(
     public_id="github-7f3a",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pidispatch.domain.text.task import TASK_LIMIT, cut_task, task_text
+from pidispatch.domain.runs.ask import TASK_LIMIT, cut_task, task_text
 
 
 @pytest.mark.parametrize("character", ["a", "é", "語", "🐢"])

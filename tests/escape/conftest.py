@@ -17,8 +17,7 @@ from typing import Any
 import pytest
 
 from pidispatch.domain.box.sandbox import GATE_DIR, JOB_DIR, MIB, WORKSPACE_DIR, Mount
-from pidispatch.domain.egress.allowlist import Allowlist, EgressUse
-from pidispatch.domain.egress.allowlistfile import parse_allowlist
+from pidispatch.domain.egress.allowlist import Allowlist, EgressUse, parse_allowlist
 from pidispatch.domain.providers.calls import Ticket
 from pidispatch.gateway.egress.log import EgressLog
 from pidispatch.gateway.egress.tunnel import Egress

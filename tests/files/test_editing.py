@@ -9,9 +9,10 @@ import time
 import pytest
 
 from pidispatch.errors import ConfigurationRefused, FileInUse
-from pidispatch.files import editing, lockfile
-from pidispatch.files.editing import edit
+from pidispatch.files import lockfile
+from pidispatch.files import marks as editing
 from pidispatch.files.lockfile import lock_file
+from pidispatch.files.marks import edit
 
 
 @pytest.fixture

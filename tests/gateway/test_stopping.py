@@ -5,7 +5,7 @@ import time
 import pytest
 
 from pidispatch.entrypoints.scripted import ScriptedProvider
-from pidispatch.gateway.door.stops import Stopper
+from pidispatch.gateway.door.doors import Stopper
 from tests.gateway.fakes import FakeStops
 from tests.gateway.parts import ManualUpstream, UnixClient, chat, raw_client
 from tests.support.patience import until

@@ -9,8 +9,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from pidispatch.domain.egress.allowlist import Allowlist, EgressUse, Reason
-from pidispatch.domain.egress.allowlistfile import parse_allowlist
+from pidispatch.domain.egress.allowlist import Allowlist, EgressUse, Reason, parse_allowlist
 from pidispatch.domain.egress.hostname import Target
 from pidispatch.domain.providers.calls import Ticket
 from pidispatch.errors import DatabaseUnavailable

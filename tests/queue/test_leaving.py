@@ -11,8 +11,8 @@ from dramatiq.brokers.stub import StubBroker
 from pidispatch.domain.runs.run import Claim
 from pidispatch.queue.admission import Admission, take_claim
 from pidispatch.queue.bells import FINISH, START, RedisBell, queue_of
+from pidispatch.queue.boot import PrefetchThreads
 from pidispatch.queue.broker import make_broker
-from pidispatch.queue.prefetch import PrefetchThreads
 from tests.support.patience import eventually
 
 

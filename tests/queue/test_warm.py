@@ -8,7 +8,7 @@ import pytest
 from dramatiq.brokers.stub import StubBroker
 
 from pidispatch.errors import EngineUnavailable
-from pidispatch.queue.warm import WarmThreads
+from pidispatch.queue.boot import WarmThreads
 from tests.support.patience import eventually
 
 

@@ -1,13 +1,55 @@
 """Decide which hosts a run may reach: the entries of an allowlist, and a target beside them."""
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from types import MappingProxyType
 
 from pidispatch.domain.egress.hostname import PORT, Target, normal_host, split_port
-from pidispatch.domain.egress.presets import PRESETS
 from pidispatch.domain.egress.publicaddress import is_public, read_address
+from pidispatch.domain.text.jsonfile import shown
+from pidispatch.errors import ConfigurationRefused
+
+FILE_NAME = "egress-allowlist.conf"
+LINES_MAX = 10_000
+
+
+PRESETS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "github": (
+            "github.com",
+            "api.github.com",
+            "codeload.github.com",
+            "uploads.github.com",
+            "raw.githubusercontent.com",
+            "objects.githubusercontent.com",
+            "release-assets.githubusercontent.com",
+            "media.githubusercontent.com",
+            "github-cloud.githubusercontent.com",
+        ),
+        "gitlab": ("gitlab.com",),
+        "bitbucket": ("bitbucket.org", "api.bitbucket.org"),
+        "codeberg": ("codeberg.org",),
+        "azure": ("dev.azure.com", ".visualstudio.com"),
+        "npm": ("registry.npmjs.org",),
+        "yarn": ("registry.yarnpkg.com", "repo.yarnpkg.com"),
+        "pypi": ("pypi.org", "files.pythonhosted.org"),
+        "crates": ("crates.io", "index.crates.io", "static.crates.io"),
+        "rust": ("static.rust-lang.org",),
+        "golang": ("proxy.golang.org", "sum.golang.org", "go.dev", "golang.org"),
+        "maven": ("repo.maven.apache.org", "repo1.maven.org"),
+        "gradle": ("plugins.gradle.org", "services.gradle.org", "downloads.gradle.org"),
+        "nuget": ("api.nuget.org", "www.nuget.org"),
+        "rubygems": ("rubygems.org", "index.rubygems.org"),
+        "packagist": ("packagist.org", "repo.packagist.org"),
+        "hex": ("hex.pm", "repo.hex.pm", "builds.hex.pm"),
+        "debian": ("deb.debian.org", "security.debian.org"),
+        "ubuntu": ("archive.ubuntu.com", "security.ubuntu.com", "ports.ubuntu.com"),
+        "alpine": ("dl-cdn.alpinelinux.org",),
+    }
+)
+
 
 USUAL_PORTS = (443, 80)
 MOST_HOSTS = 100  # of one kind, let through or blocked, that are kept of one run; all others become one
@@ -170,3 +212,28 @@ class EgressUse:
     bytes_down: int
     first_ago: float
     last_ago: float
+
+
+def parse_allowlist(content: bytes, file: str) -> Allowlist:
+    """Raises ConfigurationRefused with every problem, each with file and line."""
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ConfigurationRefused([f"{file}:{line}: is not UTF-8"]) from error
+    lines = text.split("\n")
+    if len(lines) > LINES_MAX:
+        raise ConfigurationRefused([f"{file}: has more than {LINES_MAX:,} lines"])
+    entries: list[AllowedHost] = []
+    problems: list[str] = []
+    for number, row in enumerate(lines, start=1):
+        written = row.partition("#")[0].strip()
+        if not written:
+            continue
+        try:
+            entries += (replace(entry, line=number) for entry in read_entry(written))
+        except NotAnEntry as error:
+            problems.append(f"{file}:{number}: {shown(written)} {error}")
+    if problems:
+        raise ConfigurationRefused(problems)
+    return Allowlist(tuple(entries))

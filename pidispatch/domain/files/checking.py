@@ -5,8 +5,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import assert_never
 
-from pidispatch.domain.egress.allowlist import Allowlist
-from pidispatch.domain.egress.allowlistfile import parse_allowlist
+from pidispatch.domain.egress.allowlist import Allowlist, parse_allowlist
 from pidispatch.domain.files.summary import counts_of, in_words
 from pidispatch.domain.limits.limitsfile import ScopedLimits, parse_scoped_limits
 from pidispatch.domain.limits.pauses import PauseWindows

@@ -1,20 +1,85 @@
 """Test what an event says against what an entry asks for: action, number, labels, phrase, review."""
 
+import re
+from collections.abc import Set as AbstractSet
+from functools import lru_cache
+
 from pidispatch.domain import words
 from pidispatch.domain.triggers.event import Event, Route
-from pidispatch.domain.triggers.labels import label_found
-from pidispatch.domain.triggers.phrases import has_phrase
 from pidispatch.domain.triggers.trigger import (
     CommentEvent,
     Cron,
     IssueEvent,
     Kind,
     LabelEvent,
+    Labels,
     PullRequestEvent,
     Trigger,
 )
 from pidispatch.domain.triggers.verdicts import MatchGate, Stopped
-from pidispatch.domain.triggers.vocabulary import CLOSE_WORDS, LABELLED, SAID
+from pidispatch.domain.triggers.vocabulary import CLOSE_WORDS, LABEL_ACTIONS, LABELLED, SAID
+
+_ONLY_ADDED = (Kind.GITLAB, Kind.AZURE)
+
+
+def label_found(event: Event, wanted: Labels) -> tuple[str, str | None] | str:
+    """`("label", the label that matched)`, or why not.
+
+    GitHub and Forgejo test all labels of the item, GitLab and Azure those that the event added. An entry that only
+    shuts labels out asks for no label to be added: it looks at all of them everywhere.
+    """
+    positive = bool(wanted.any_of or wanted.all_of)
+    if not positive and not wanted.none_of:
+        return "label", None
+    tested = event.labels
+    if positive and event.forge in _ONLY_ADDED:
+        tested = event.added or ()
+    if positive and _changed_nothing(event):
+        return words.NO_LABEL_CHANGE
+    return _tested(set(tested), wanted)
+
+
+def _changed_nothing(event: Event) -> bool:
+    """A removal never fires, wherever the forge tells it from an addition."""
+    if event.forge in _ONLY_ADDED:
+        return not event.added
+    return event.action in LABEL_ACTIONS and event.added == ()
+
+
+def _tested(labels: set[str], wanted: Labels) -> tuple[str, str | None] | str:
+    first = next((label for label in wanted.any_of if label in labels), None)
+    if wanted.any_of and first is None:
+        return words.NO_ALLOWLISTED_LABEL
+    if not labels.issuperset(wanted.all_of) or not labels.isdisjoint(wanted.none_of):
+        return words.NO_ALLOWLISTED_LABEL
+    return "label", first or next(iter(wanted.all_of), None)
+
+
+_WORD = "A-Za-z0-9_-"
+_FLOW = r"[a-z0-9_-]{1,64}"
+_CLOSING = r"[.,;:!?)\]}>'\"*`]*"  # what may follow a flow's name in a sentence
+
+
+def has_phrase(comment: str, phrase: str) -> bool:
+    """Case-sensitive, anywhere; but `@pi` is not in `@pip`."""
+    # Most phrases of a large file are not in a comment at all, and their patterns need not even be compiled.
+    return phrase in comment and _searches(phrase)[0].search(comment) is not None
+
+
+def summoned_flow(comment: str, phrase: str, flows: AbstractSet[str]) -> str | None:
+    """The known flow that follows the first phrase that has a word behind it; None when that is no flow."""
+    found = _searches(phrase)[1].search(comment)
+    return found[1] if found is not None and found[1] in flows else None
+
+
+@lru_cache(maxsize=1024)
+def _searches(phrase: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """The phrase, and the phrase with the first word behind it. Azure's comments are HTML: a tag ends a word."""
+    ends = rf"(?![{_WORD}])" if re.search(rf"[{_WORD}]\Z", phrase) else ""
+    said = re.escape(phrase) + ends
+    word = rf"(?:({_FLOW})(?={_CLOSING}(?:\s|&nbsp;|<|\Z)))?"
+    return re.compile(said), re.compile(rf"{said}(?:\s|&nbsp;)+(?=\S){word}")
+
 
 Found = tuple[str, str | None]
 """The type and the word of what matched: a label, a phrase, an action."""

@@ -3,9 +3,8 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from pidispatch.domain import words
-from pidispatch.domain.triggers.conditions import Found, content_of, refused_person, text_of
+from pidispatch.domain.triggers.conditions import Found, content_of, refused_person, summoned_flow, text_of
 from pidispatch.domain.triggers.event import Event, Route, problem_of
-from pidispatch.domain.triggers.phrases import summoned_flow
 from pidispatch.domain.triggers.trigger import (
     CommentEvent,
     Cron,

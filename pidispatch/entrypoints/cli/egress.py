@@ -21,7 +21,7 @@ def listing(context: typer.Context, as_json: AsJson = False) -> None:
         return
     from pidispatch.app.egress import state
     from pidispatch.app.places import read_settings
-    from pidispatch.domain.egress.presets import PRESETS
+    from pidispatch.domain.egress.allowlist import PRESETS
 
     found = state(read_settings())
     if as_json:

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from pidispatch.domain.runs.ask import Ask
+from pidispatch.domain.runs.ask import TASK_LIMIT, Ask, cut_task
 from pidispatch.domain.runs.run import State
-from pidispatch.domain.text.task import TASK_LIMIT, cut_task
 from pidispatch.entrypoints.cli.firing import refuse_beside_trigger
 from pidispatch.entrypoints.cli.options import AsJson
 from pidispatch.entrypoints.cli.output import cell, err, out, plain, print_json, say_unread

@@ -1,13 +1,14 @@
 """Open, close and remove the doors of this host's runs."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 import structlog
 
 from pidispatch.domain.providers.calls import Budget, Ticket
 from pidispatch.domain.text.redaction import Redactor
+from pidispatch.errors import DatabaseRefused, DatabaseUnavailable
 from pidispatch.gateway.calls.bounding import RequestBounds
 from pidispatch.gateway.calls.proxy import Proxy
 from pidispatch.gateway.calls.settling import Settler
@@ -16,7 +17,10 @@ from pidispatch.gateway.egress.tunnel import Egress
 from pidispatch.gateway.http.listener import check_length, own_directory
 from pidispatch.gateway.http.rooms import Limits, Rooms
 from pidispatch.gateway.providers import Providers
-from pidispatch.ports import Tickets
+from pidispatch.ports import Stops, Tickets
+
+LOOK_SECONDS = 0.5
+
 
 DRAIN_SECONDS = 5.0
 SETTLE_SECONDS = 10.0
@@ -165,3 +169,47 @@ class Doors:
 
     def _directory(self, run_id: int) -> Path:
         return self._root / str(run_id)
+
+
+class NoStops:
+    """Nobody stops anything."""
+
+    def stopped(self, host: str) -> Collection[int]:  # noqa: ARG002 - the port's name
+        return ()
+
+
+NO_STOPS = NoStops()
+
+
+class Stopper:
+    """A thread that looks twice a second. A new call is refused by the ledger; this ends those under way."""
+
+    def __init__(self, stops: Stops, doors: Doors, host: str, *, pause: float = LOOK_SECONDS) -> None:
+        self._stops, self._doors, self._host, self._pause = stops, doors, host, pause
+        self._over = threading.Event()
+        self._blind = False
+        self._thread = threading.Thread(target=self._watch, name="stops", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        self._over.set()
+
+    def look(self) -> None:
+        """Raises DatabaseUnavailable, DatabaseRefused."""
+        for run_id in self._stops.stopped(self._host):
+            self._doors.cut_calls(run_id)
+
+    def _watch(self) -> None:
+        while not self._over.wait(self._pause):
+            try:
+                self.look()
+                self._blind = False
+            except (DatabaseUnavailable, DatabaseRefused) as error:
+                # Nobody can stop anything while the database is away, and no new call is made.
+                if not self._blind:
+                    log.warning("gateway.stops_unseen", problem=str(error))
+                self._blind = True
+            except Exception:
+                log.exception("gateway.stops_failed")  # the next look may go well, and none must be the last

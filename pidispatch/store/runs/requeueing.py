@@ -4,9 +4,9 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy import text
 
+from pidispatch.domain.runs.ask import cut_task
 from pidispatch.domain.runs.names import requeued_run_id
 from pidispatch.domain.runs.run import NewRun, State
-from pidispatch.domain.text.task import cut_task
 from pidispatch.errors import PidispatchError
 from pidispatch.store.audit import audit
 from pidispatch.store.database import Database

@@ -18,8 +18,9 @@ from pidispatch.domain.triggers.arrival import (
     Delivery,
     There,
     decide,
+    replica_subject,
+    replicas_of,
 )
-from pidispatch.domain.triggers.replicas import replica_subject, replicas_of
 from pidispatch.domain.triggers.subject import SUBJECT
 from pidispatch.domain.triggers.trigger import WhileRunning
 from pidispatch.store.database import Database

@@ -3,10 +3,25 @@
 import re
 
 from pidispatch.domain.limits.pausesfile import zone_name
+from pidispatch.domain.limits.scopes import trim
+from pidispatch.domain.schedules import timetable as schedule
 from pidispatch.domain.triggers.grammar.draft import Draft
 from pidispatch.domain.triggers.grammar.part import Part
-from pidispatch.domain.triggers.grammar.pattern import pattern_problem
 from pidispatch.domain.triggers.trigger import Missed
+
+_SPACE = re.compile(r"(?:[^\S\x1c-\x1f\x85]|\ufeff)+")
+
+
+def pattern_problem(pattern: str) -> str | None:
+    """What is wrong with it, as the words after its name; None when it will be due some day."""
+    fields = _SPACE.split(trim(pattern))
+    count = len(fields)
+    if count in {5, 6}:
+        return schedule.pattern_problem(" ".join(fields))
+    return (
+        f"must have 5 fields, or 6 with seconds first; this has {count} (names such as @daily are not known)"
+    )
+
 
 ID_MAX = 200
 NAME_WANTED = "letters, digits, dot, dash and underscore"

@@ -5,7 +5,6 @@ import re
 from pidispatch.domain.limits.scopes import trim
 from pidispatch.domain.runs.ask import Ask
 from pidispatch.domain.text.jsonfile import Number, shown
-from pidispatch.domain.triggers.bounds import path_bytes
 from pidispatch.domain.triggers.grammar.cron import NAME_WANTED, is_name
 from pidispatch.domain.triggers.grammar.draft import Draft
 from pidispatch.domain.triggers.grammar.extras import read_egress, read_priority
@@ -15,7 +14,7 @@ from pidispatch.domain.triggers.grammar.on import read_narrowing
 from pidispatch.domain.triggers.grammar.part import Part
 from pidispatch.domain.triggers.grammar.secrets import read_secrets
 from pidispatch.domain.triggers.grammar.waitfor import read_wait
-from pidispatch.domain.triggers.trigger import Kind, TriggerType, Work
+from pidispatch.domain.triggers.trigger import Kind, TriggerType, Work, path_bytes
 
 INSTRUCTIONS_MAX = 2000
 REPLICAS = (2, 3)
