@@ -126,7 +126,7 @@ class Finisher:
             return
         with self._notes.finishing(run.run_id):
             self._keep_exit_line(claim, said.line)
-            facts = self._runs.facts(run.run_id)
+            facts = self._facts(run)
             evidence = _evidence(facts, box, said.problem, finishers_lost=lost)
             if run.state is not State.FINISHING:
                 evidence = self._with_its_worker(evidence, run, box, departure)
@@ -144,6 +144,19 @@ class Finisher:
             children = self._chains.tell(run.run_id, run.public_id, harvest)
             self._cleanup.after(run.run_id, facts.container_id, facts.container_name)
             self._cleanup.ring(self._host, children=children)
+
+    def _facts(self, run: Occupant) -> AttemptFacts:
+        """What the rows know, once no call of the run is open.
+
+        Its door is closed and it runs no more, so a call that is still held is one that no gateway knows of: whoever opened
+        it was killed, or lost the database, between the commit and the answer. It counts what it held.
+        """
+        facts = self._runs.facts(run.run_id)
+        if not facts.open_calls:
+            return facts
+        log.warning("calls_without_gateway", run=run.public_id, calls=facts.open_calls)
+        self._reports.assume_calls(run.run_id)
+        return self._runs.facts(run.run_id)
 
     def _is_idle(self, run: Occupant, facts: AttemptFacts, line: ExitLine | None) -> bool:
         """Whether nothing shows that it did anything. Its folder is looked at only where nothing else does."""

@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import text
 
 from pidispatch.domain.box.sandbox import LABEL_ATTEMPT, LABEL_INSTALLATION, LABEL_RUN
-from pidispatch.domain.providers.calls import CallEnd
+from pidispatch.domain.providers.calls import CallEnd, Worst
 from pidispatch.errors import DiskFull, EngineUnavailable, EntrypointMissing, NameTaken, WrongArchitecture
 from tests.flows.site import INSTALLATION
 from tests.store.builders import a_run, assert_ledger_is_exact, row, value
@@ -248,6 +248,26 @@ def test_a_run_waits_for_its_open_calls_and_a_silent_gateway_is_not_waited_for_f
     site.finisher.finish(run_id)
     assert row(site.database, END, id=run_id)["reason"] == "infra"
     assert value(site.database, "SELECT state FROM provider_calls") == "assumed"
+
+
+def test_a_call_that_no_gateway_knows_of_is_assumed_and_keeps_no_run_from_its_end(site):
+    run_id = a_run(site.database)
+    claim, container = site.started()
+    site.go(claim)
+    # Committed, and whoever opened it was killed, or lost its connection, before it heard of that.
+    site.ledger.open_call(run_id, 1, provider="p", model="m", api="a", worst=Worst(500, 500, 900, 900))
+    site.boxes.finish(container, 0)
+
+    site.finisher.finish(run_id)
+
+    assert row(site.database, "SELECT state, cost_micros, tokens_total FROM runs WHERE id = :id", id=run_id) == {
+        "state": "ended", "cost_micros": 500, "tokens_total": 0,
+    }  # fmt: skip
+    assert row(site.database, "SELECT state, measured, cost_class FROM provider_calls") == {
+        "state": "assumed", "measured": False, "cost_class": "assumed",
+    }  # fmt: skip
+    assert site.nothing_is_left()
+    assert_ledger_is_exact(site.database)
 
 
 def test_a_start_that_fails_again_and_again_is_tried_ever_later_and_at_last_told(site):

@@ -148,7 +148,7 @@ class PostgresTickets:
             connection.execute(KEEP_TELEMETRY, asked)
 
     def assume_calls(self, run_id: int) -> int:
-        """No gateway answers: turn this run's open calls into `assumed`. Raises DatabaseUnavailable."""
+        """No gateway answers, or none knows of them: turn this run's open calls into `assumed`. Raises DatabaseUnavailable."""
         with self._database.transaction() as connection:
             assumed: int = connection.execute(ASSUME_RUN, {"run": run_id}).scalar_one()
             return assumed
