@@ -1,10 +1,9 @@
-"""Reasons and causes stand in one table; the rest of the package uses its names, and the page is made of it."""
+"""Reasons and causes stand in one table; the rest of the package uses its names."""
 
 import ast
 import copy
 import pickle
 import re
-import runpy
 from pathlib import Path
 
 import pytest
@@ -163,9 +162,3 @@ def test_a_word_of_a_newer_version_means_nothing_here():
     assert meaning(words.CAP_HELD, Use.END) is None
     assert gate_of("not-known-yet") is None
     assert gate_of(None) is None
-
-
-def test_the_page_is_made_of_the_table():
-    page = runpy.run_path(str(ROOT / "scripts/words_page.py"))
-
-    assert (ROOT / "docs/words.md").read_text() == page["page"](), "run scripts/words_page.py"
