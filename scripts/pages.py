@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from scripts import cli_page, words_page
+from scripts import cli_page, schema_page, words_page
 
 DOCS = Path(__file__).parent.parent / "docs"
 
 
 def pages() -> Mapping[str, str]:
     """The text of each page, by its name under docs/."""
-    return {"cli.md": cli_page.page(), "words.md": words_page.page()}
+    return {"cli.md": cli_page.page(), "schema.md": schema_page.page(), "words.md": words_page.page()}
 
 
 if __name__ == "__main__":

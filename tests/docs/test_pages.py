@@ -8,6 +8,8 @@ import typer.main
 
 from pidispatch.entrypoints.cli import manual
 from pidispatch.entrypoints.cli.commands import cli
+from pidispatch.store.models import Base
+from scripts import schema_page
 from scripts.pages import pages
 
 ROOT = Path(__file__).parents[2]
@@ -70,3 +72,10 @@ def test_a_text_of_the_manual_names_its_exit_codes(name):
     assert manual.line(name).endswith(".")
     if not any(other.startswith(f"{name} ") for other in manual.TEXTS) or name == "":
         assert text.split("\n\n")[-1].startswith("Exit code: ")
+
+
+def test_each_table_has_one_sentence():
+    told = [name for group in schema_page.SENTENCES.values() for name in group]
+
+    assert sorted(told) == sorted(Base.metadata.tables)
+    assert all(each.endswith(".") for group in schema_page.SENTENCES.values() for each in group.values())

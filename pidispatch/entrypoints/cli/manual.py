@@ -351,6 +351,7 @@ def tell(app: typer.Typer, path: Sequence[str] = ()) -> None:
         command.help = text(" ".join((*path, name)))
     for group in app.registered_groups:
         if group.typer_instance is not None:
-            name = group.name if isinstance(group.name, str) else str(group.typer_instance.info.name)
-            group.help = text(" ".join((*path, name)))
-            tell(group.typer_instance, (*path, name))
+            named = group.name if isinstance(group.name, str) else group.typer_instance.info.name
+            below = (*path, str(named))
+            group.help = text(" ".join(below))
+            tell(group.typer_instance, below)
