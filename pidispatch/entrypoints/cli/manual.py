@@ -347,7 +347,7 @@ def line(name: str) -> str:
 def tell(app: typer.Typer, path: Sequence[str] = ()) -> None:
     """Give each command of an app its text, those of its groups too."""
     for command in app.registered_commands:
-        name = command.name or getattr(command.callback, "__name__", "")
+        name = str(command.name or getattr(command.callback, "__name__", ""))
         command.help = text(" ".join((*path, name)))
     for group in app.registered_groups:
         if group.typer_instance is not None:
