@@ -14,7 +14,7 @@ from scripts.pages import pages
 
 ROOT = Path(__file__).parents[2]
 MADE = dict(pages())
-WRITTEN = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+WRITTEN = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 
