@@ -28,7 +28,7 @@ chaos: setup  ## 200 runs through ten minutes of random kill -9 (RUNS=, MINUTES=
 	@$(BIN)/python -m tests.fault.chaos $(if $(RUNS),--runs $(RUNS)) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED))
 
 docs: setup  ## write the pages that are made of the code
-	$(BIN)/python scripts/words_page.py
+	@$(BIN)/python -m scripts.pages
 
 lint: setup  ## ruff, mypy and the import contracts
 	$(BIN)/ruff check .

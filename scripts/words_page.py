@@ -1,15 +1,14 @@
-"""Write docs/words.md from the table of words: `.venv/bin/python scripts/words_page.py`."""
+"""Make docs/words.md of the table of words."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 from pidispatch.domain.words import Use, Word, words_of
+from scripts.markdown import table
 
-PAGE = Path(__file__).parent.parent / "docs/words.md"
 HEAD = """# Words
 
 Every reason and cause that records, refused calls and logs name. This page is made of `pidispatch/domain/words.py` by
-`scripts/words_page.py`; a test compares them.
+`make docs`; a test compares them.
 
 *Gate* is where admission stops such a run, as `explain` shows it. *Mend* is set where it does not heal by itself: an operator must
 mend something before such a run can start, and refusals with it count for the trigger's [breaker](operations.md#a-trigger-that-fails-again-and-again).
@@ -38,19 +37,13 @@ def _section(use: Use) -> Iterator[str]:
     found = list(words_of(use))
     gated = use in {Use.END, Use.CAUSE}
     yield f'<a id="{use}"></a>\n## {title}\n\n{said}\n'
-    yield (
-        "| Word | Gate | Mend | It means |\n|---|---|---|---|" if gated else "| Word | It means |\n|---|---|"
-    )
-    yield from (_row(word, use, gated=gated) for word in found)
+    headings = ("Word", "Gate", "Mend", "It means") if gated else ("Word", "It means")
+    yield from table(headings, [_row(word, use, gated=gated) for word in found])
     yield ""
 
 
-def _row(word: Word, use: Use, *, gated: bool) -> str:
-    said = word.meanings[use].replace("|", "\\|")
+def _row(word: Word, use: Use, *, gated: bool) -> tuple[str, ...]:
+    said = word.meanings[use]
     if not gated:
-        return f"| `{word}` | {said} |"
-    return f"| `{word}` | {word.gate or ''} | {'' if word.heals else 'yes'} | {said} |"
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page())
+        return f"`{word}`", said
+    return f"`{word}`", word.gate or "", "" if word.heals else "yes", said

@@ -1,6 +1,7 @@
 """The rules of the package map, so that `pytest` alone guards them; `pyproject.toml` holds the import contracts."""
 
 import ast
+import re
 import subprocess
 import sys
 import tomllib
@@ -9,6 +10,9 @@ from pathlib import Path
 
 import pytest
 from importlinter.cli import EXIT_STATUS_SUCCESS, lint_imports
+
+import pidispatch
+from scripts.rooms_picture import rooms
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "pidispatch"
@@ -172,10 +176,18 @@ def test_importing_everything_touches_nothing() -> None:
     assert int(done.stdout) > 100
 
 
-def test_the_map_names_every_row() -> None:
-    rows = {
-        path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()
+def test_the_map_names_every_room_and_no_other() -> None:
+    paths = [path.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py")]
+    rows = {path.stem for path in paths if len(path.parts) == 1 and not path.stem.startswith("__")}
+    packages = {
+        ".".join(path.parent.parts) for path in paths if path.stem == "__init__" and len(path.parts) > 1
     }
-    drawn = (PACKAGE / "__init__.py").read_text()
 
-    assert {row for row in rows if not row.startswith("__") and row not in drawn} == set()
+    assert set(rooms()) == rows | packages
+
+
+def test_the_map_tells_the_path_of_a_run_by_names_that_there_are() -> None:
+    told = set(re.findall(r"`([a-z.]+)`", pidispatch.__doc__.partition("The rows")[0]))
+    actors = ast.parse((PACKAGE / "actors.py").read_bytes()).body
+
+    assert told <= {*rooms(), *(node.name for node in actors if isinstance(node, ast.FunctionDef))}

@@ -1,10 +1,9 @@
-"""Reasons and causes stand in one table; the rest of the package uses its names, and the page is made of it."""
+"""Reasons and causes stand in one table; the rest of the package uses its names."""
 
 import ast
 import copy
 import pickle
 import re
-import runpy
 from pathlib import Path
 
 import pytest
@@ -32,11 +31,14 @@ LITERALS = {
     ("domain/health/health.py", "disk-low"): "what is red, the closed list of a metric's label",
     ("domain/runs/reconcile.py", "never-started"): "what the reconciler does, no reason",
     ("entrypoints/scripted/scenarios.py", "completed"): "what a scripted agent forges",
-    ("store/tables/", "never-started"): "an attempt's outcome, in a constraint that a migration wrote",
+    (
+        "store/tables/attempts.py",
+        "never-started",
+    ): "an attempt's outcome, in a constraint that a migration wrote",
     ("store/runs/endings.py", "never-started"): "an attempt's outcome",
     ("store/runs/losses.py", "never-started"): "an attempt's outcome",
-    ("store/tables/", "cost-cap"): "a constraint that a migration wrote",
-    ("store/tables/", "token-cap"): "a constraint that a migration wrote",
+    ("store/tables/spend.py", "cost-cap"): "a constraint that a migration wrote",
+    ("store/tables/spend.py", "token-cap"): "a constraint that a migration wrote",
 }
 # A word of one syllable is also a column, a state or a key: there it counts where a reason stands.
 REASON = re.compile(r"(?:^|_)(?:reason|cause|why|word|problem)$")
@@ -163,9 +165,3 @@ def test_a_word_of_a_newer_version_means_nothing_here():
     assert meaning(words.CAP_HELD, Use.END) is None
     assert gate_of("not-known-yet") is None
     assert gate_of(None) is None
-
-
-def test_the_page_is_made_of_the_table():
-    page = runpy.run_path(str(ROOT / "scripts/words_page.py"))
-
-    assert (ROOT / "docs/words.md").read_text() == page["page"](), "run scripts/words_page.py"

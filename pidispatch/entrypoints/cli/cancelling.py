@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def cancel(
     run: Annotated[
         str | None,
-        typer.Argument(metavar="[RUN]", help="A run's id, the beginning of one, or its number."),
+        typer.Argument(metavar="RUN", help="A run's id, the beginning of one, or its number."),
     ] = None,
     *,
     everything: Annotated[bool, typer.Option("--all", help="Every run that has not ended.")] = False,

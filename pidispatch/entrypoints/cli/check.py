@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 def check(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files to judge, together.")],
     kind: Annotated[
-        FileKind | None, typer.Option("--as", help="What they are, if name and content do not tell.")
+        FileKind | None,
+        typer.Option("--as", help="What kind of file they are, where name and content do not show it."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

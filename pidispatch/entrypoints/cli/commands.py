@@ -17,6 +17,7 @@ from pidispatch.entrypoints.cli import (
     granting,
     image,
     logs,
+    manual,
     pausing,
     prices,
     requeueing,
@@ -35,7 +36,6 @@ from pidispatch.entrypoints.cli import (
 
 
 def quiet() -> None:
-    """Run the pi coding agent on repositories while nobody watches."""
     from pidispatch.app.logs import log_nothing
 
     log_nothing()
@@ -43,12 +43,12 @@ def quiet() -> None:
 
 cli = typer.Typer(
     name="pidispatch",
-    help="Run the pi coding agent on repositories while nobody watches.",
+    help=manual.text(""),
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-cli.callback()(quiet)
+cli.callback(help=manual.text(""))(quiet)
 cli.command()(up.up)
 cli.command()(up.worker)
 cli.command()(demo.demo)
@@ -81,3 +81,4 @@ triggers.triggers.command()(triggerrearm.rearm)
 triggers.triggers.command()(closing.close)
 triggers.triggers.command()(triggerzone.zone)
 cli.add_typer(triggers.triggers)
+manual.tell(cli)

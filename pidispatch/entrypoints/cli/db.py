@@ -66,7 +66,7 @@ def url() -> None:
     },
 )
 def psql(
-    arguments: Annotated[list[str] | None, typer.Argument(metavar="[ARGS]…", help="For psql.")] = None,
+    arguments: Annotated[list[str] | None, typer.Argument(metavar="ARGS", help="Arguments for psql.")] = None,
 ) -> None:
     """Open psql on the database; arguments are psql's, as in `pidispatch db psql -c 'TABLE run_history'`."""
     from pidispatch.app import databases

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def forget_host(
     host: Annotated[str, typer.Argument(metavar="HOST", help="A host as `status` shows it.")],
     *,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """End every run of a dead host as lost: its slots are free, what may have been spent stays spent."""

@@ -21,7 +21,8 @@ def _micros(text: str) -> int:
 def grant(
     run: RunName,
     amount: Annotated[
-        int, typer.Argument(metavar="DOLLARS", parser=_micros, help="What it may spend, such as +2.00.")
+        int,
+        typer.Argument(metavar="DOLLARS", parser=_micros, help="What the new run may spend, such as +2.00."),
     ],
     as_json: AsJson = False,
 ) -> None:

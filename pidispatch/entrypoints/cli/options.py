@@ -13,8 +13,8 @@ def _printable(text: str | None) -> str | None:
     raise typer.BadParameter(f"want 1 to {LONGEST_REASON} printable characters")
 
 
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON document for programs.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document, for programs.")]
 RunName = Annotated[
     str, typer.Argument(metavar="RUN", help="A run's id, the beginning of one, or its number.")
 ]
-Reason = Annotated[str | None, typer.Option(callback=_printable, help="For the audit log.")]
+Reason = Annotated[str | None, typer.Option(callback=_printable, help="Why, for the audit log.")]

@@ -14,7 +14,8 @@ def requeue(
     run: RunName,
     *,
     task_file: Annotated[
-        str | None, typer.Option(metavar="PATH", help="Another task for it; - is stdin.")
+        str | None,
+        typer.Option(metavar="PATH", help="A file with another task for it; - reads standard input."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

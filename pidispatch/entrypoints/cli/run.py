@@ -92,44 +92,73 @@ def run(
     trigger: Annotated[
         str | None,
         typer.Option(
-            metavar="ID", help="Start this schedule of the triggers file now; alone, or with --wait."
+            metavar="ID",
+            help="Start this schedule of the triggers file now; goes with --wait and --json alone.",
         ),
     ] = None,
-    task: Annotated[str | None, typer.Option(metavar="TEXT", help="What to do.")] = None,
+    task: Annotated[str | None, typer.Option(metavar="TEXT", help="What the agent shall do.")] = None,
     task_file: Annotated[
-        str | None, typer.Option(metavar="PATH", help="A file with the task; - is stdin.")
+        str | None, typer.Option(metavar="PATH", help="A file with the task; - reads standard input.")
     ] = None,
-    flow: Annotated[str | None, typer.Option(callback=_flow, help="A flow of the repository.")] = None,
+    flow: Annotated[
+        str | None, typer.Option(callback=_flow, help="The skill of the repository to use.")
+    ] = None,
     provider: Annotated[
-        str | None, typer.Option(callback=_word, help="Else as configured at its start.")
+        str | None,
+        typer.Option(
+            callback=_word, help="The provider of its model; as configured when it starts unless given."
+        ),
     ] = None,
     model: Annotated[
-        str | None, typer.Option(callback=_word, help="Else as configured at its start.")
+        str | None, typer.Option(callback=_word, help="The model; as configured when it starts unless given.")
     ] = None,
-    max_turns: Annotated[int | None, typer.Option(min=1, max=2**31 - 1, help="Else as configured.")] = None,
+    max_turns: Annotated[
+        int | None,
+        typer.Option(min=1, max=2**31 - 1, help="Most turns of the agent; as configured unless given."),
+    ] = None,
     max_cost: Annotated[
         str | None,
-        typer.Option(metavar="USD", callback=_dollars, help="Dollars, if that is less than configured."),
+        typer.Option(
+            metavar="USD",
+            callback=_dollars,
+            help="Most dollars that it may spend; can only lower what is configured.",
+        ),
     ] = None,
     exclude_tools: Annotated[
-        str | None, typer.Option(metavar="NAMES", callback=_tools, help="Tools to take away: bash,write.")
+        str | None,
+        typer.Option(
+            metavar="NAMES",
+            callback=_tools,
+            help="Tools of pi to take away, such as bash,write; the image must support it.",
+        ),
     ] = None,
-    image: Annotated[str | None, typer.Option(callback=_word, help="The box's image; never pulled.")] = None,
+    image: Annotated[
+        str | None, typer.Option(callback=_word, help="The image to run in; it is never pulled.")
+    ] = None,
     priority: Annotated[
-        int | None, typer.Option(min=-100, max=100, help="A step is worth ten minutes of waiting.")
+        int | None,
+        typer.Option(
+            min=-100, max=100, help="Higher starts earlier: a step is worth ten minutes of waiting."
+        ),
     ] = None,
     after: Annotated[
-        str | None, typer.Option(metavar="INSTANT", help="Not before, such as 2026-12-01T06:00Z.")
+        str | None,
+        typer.Option(
+            metavar="INSTANT",
+            help="Start not before this instant, such as 2026-12-01T06:00Z; at most PI_WAIT_AFTER_MAX_MS ahead.",
+        ),
     ] = None,
     egress: Annotated[
         list[str] | None,
         typer.Option(
             metavar="HOST",
             callback=_hosts,
-            help="A host that it may reach besides those of all runs; repeat.",
+            help="A host that it may reach besides those of all runs; may be repeated.",
         ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Although changes are not committed.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Start although the folder has uncommitted changes.")
+    ] = False,
     wait: Annotated[
         bool, typer.Option("--wait", help="Wait for the end; exit code 0 when it completed.")
     ] = False,

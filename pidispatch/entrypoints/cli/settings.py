@@ -15,7 +15,9 @@ Key = Annotated[str, typer.Argument(metavar="KEY", help="A key of settings.json,
 
 def set_key(
     key: Key,
-    value: Annotated[str, typer.Argument(metavar="VALUE", help="secretProfiles: name:/path,name:/path")],
+    value: Annotated[
+        str, typer.Argument(metavar="VALUE", help="Its value; of secretProfiles name:/path,name:/path.")
+    ],
     as_json: AsJson = False,
 ) -> None:
     """Set a key of the settings overlay; the next run that starts obeys it."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def next_instants(
     name: TriggerName,
-    number: Annotated[int, typer.Option("-n", "--number", min=1, max=1000, help="How many.")] = 5,
+    number: Annotated[int, typer.Option("-n", "--number", min=1, max=1000, help="How many instants.")] = 5,
     as_json: AsJson = False,
 ) -> None:
     """Show when a schedule is due next, in its zone and in UTC, with what clocks do between."""

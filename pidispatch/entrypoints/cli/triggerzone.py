@@ -10,9 +10,7 @@ from pidispatch.entrypoints.cli.output import cell, out, plain, print_json
 if TYPE_CHECKING:
     from pidispatch.app.triggerzone import HostZone
 
-ZoneName = Annotated[
-    str | None, typer.Argument(metavar="[ZONE]", help="A zone such as Europe/Berlin; none: show what holds.")
-]
+ZoneName = Annotated[str | None, typer.Argument(metavar="ZONE", help="A zone such as Europe/Berlin.")]
 
 
 def zone(name: ZoneName = None, as_json: AsJson = False) -> None:

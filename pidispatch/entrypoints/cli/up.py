@@ -9,7 +9,7 @@ from pidispatch.entrypoints.cli.output import err, plain
 
 def up(
     detach_runs: Annotated[
-        bool, typer.Option("--detach-runs", help="At Ctrl-C leave running boxes to the next `up`.")
+        bool, typer.Option("--detach-runs", help="At Ctrl-C let the runs go on; the next `up` finishes them.")
     ] = False,
 ) -> None:
     """Start services, migrations, image, gateway and worker in the foreground; Ctrl-C stops them."""
@@ -21,7 +21,7 @@ def up(
 
 def worker(
     *,
-    processes: Annotated[int, typer.Option(min=1, max=16, help="Worker processes.")] = 1,
+    processes: Annotated[int, typer.Option(min=1, max=16, help="How many processes.")] = 1,
     threads: Annotated[int, typer.Option(min=1, max=64, help="Threads of each process.")] = 4,
     drain: Annotated[
         bool, typer.Option("--drain", help="At SIGTERM start nothing more and wait for this host's runs.")
