@@ -19,6 +19,7 @@ def an_installation() -> Iterator[Installation]:
         finally:
             if installation.process is not None and installation.process.poll() is None:
                 installation.stop()
+            installation.close()
             shutil.rmtree(root, ignore_errors=True)
 
 

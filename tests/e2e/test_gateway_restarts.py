@@ -4,10 +4,7 @@ import threading
 
 import psutil
 import pytest
-from sqlalchemy import text
 
-from pidispatch.services.home import Home
-from pidispatch.store.database import Database
 from tests.e2e.installation import eventually
 
 pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("e2e")]
@@ -38,14 +35,7 @@ def the_gateway(up):
 
 def calls(up):
     """The states of all calls, in the order in which they were opened."""
-    urls = Home(up.home, up.home / "run").running_urls()
-    database = Database(urls.database, pool_size=1)
-    try:
-        with database.transaction() as connection:
-            found = connection.execute(text("SELECT state FROM provider_calls ORDER BY id"))
-            return [state for (state,) in found]
-    finally:
-        database.close()
+    return [row["state"] for row in up.rows("SELECT state FROM provider_calls ORDER BY id")]
 
 
 def begun(up, name):
