@@ -85,6 +85,8 @@ class Installation:
         return path
 
     def start(self, *arguments: str) -> None:
+        self.arguments = arguments
+        self.lines.clear()
         self.process = subprocess.Popen(
             [sys.executable, "-m", "pidispatch", "up", *arguments],
             env=self.environment,
@@ -120,7 +122,6 @@ class Installation:
         descendants = psutil.Process(self.process.pid).children(recursive=True)
         self.process.kill()
         self.process.wait(10)
-        self.lines.clear()
         return descendants
 
     def processes(self) -> list[psutil.Process]:
@@ -158,6 +159,11 @@ class Installation:
         assert done.returncode in {0, 1}, done.stderr
         answer: dict[str, Any] = json.loads(done.stdout)["run"]
         return answer
+
+    def ended(self, *public_ids: str) -> None:
+        """Returns when these runs have ended."""
+        left = "SELECT count(*) AS n FROM runs WHERE public_id = ANY(:ids) AND state <> 'ended'"
+        eventually(lambda: self.one(left, ids=list(public_ids))["n"] == 0, "the runs end", seconds=120)
 
     def record(self, public_id: str) -> dict[str, Any]:
         return self.one(
