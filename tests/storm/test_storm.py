@@ -25,7 +25,7 @@ from tests.storm.worker import HOST, StormWorker, Weather, open_folder
 from tests.support.scale import scaled
 from tests.support.submitting import submit as submit_run
 
-RUNS = scaled(120, nightly=400)
+RUNS = scaled(60, nightly=400)
 ADMITTED = RUNS * 6 // 10 // 4 * 4
 BETWEEN_KILLS = 5  # runs that end, about
 PROCESSES, CAPACITY, AT_ONCE, PATIENCE = 8, 6, 4, 900

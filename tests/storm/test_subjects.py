@@ -30,12 +30,12 @@ from tests.support.wallclock import utc
 
 SPAWN = multiprocessing.get_context("spawn")
 SOURCES = ("cron", "github", "poll", "cli")
-EACH = scaled(60, nightly=250)
+EACH = scaled(30, nightly=250)
 EVENTS = len(SOURCES) * EACH
 THREADS = 4
 RACERS = 8
-RACES = scaled(50, nightly=200)
-CLI_RACES = scaled(30, nightly=100)
+RACES = scaled(25, nightly=200)
+CLI_RACES = scaled(15, nightly=100)
 JITTER = 0.005  # seconds: planning one instant takes some of these, so that every pair of steps meets
 
 
