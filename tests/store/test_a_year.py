@@ -20,7 +20,10 @@ from tests.support.wallclock import instants, utc
 
 YEAR = (utc(2026, 1, 1), utc(2027, 1, 1))
 SPRING = (utc(2026, 3, 6), utc(2026, 4, 7))  # every zone below changes its clocks in it
-AUTUMN = (utc(2026, 10, 23), utc(2026, 11, 2))  # Berlin, New York, Havana, Beirut, Nuuk and the Azores change back
+AUTUMN = (
+    utc(2026, 10, 23),
+    utc(2026, 11, 2),
+)  # Berlin, New York, Havana, Beirut, Nuuk and the Azores change back
 SPANS = [YEAR] if NIGHTLY else [SPRING, AUTUMN]
 ZONES = [
     "UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Beirut", "America/Havana",
