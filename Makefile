@@ -2,9 +2,10 @@
 SHELL := /bin/bash
 BIN := .venv/bin
 TESTS ?= tests
+PYTEST = $(BIN)/pytest -n $(or $(AT_ONCE),2) --dist loadfile --no-loadscope-reorder
 UV_COMPILE = UV_CUSTOM_COMPILE_COMMAND='make lock' .setup/uv/bin/uv pip compile --quiet --python-version 3.11 --generate-hashes --no-emit-index-url
 
-.PHONY: help setup demo test nightly fault chaos docs lint format lock bench stop clean
+.PHONY: help setup demo quick test nightly fault chaos docs lint format lock bench stop clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -15,11 +16,14 @@ setup:  ## make .venv, a Docker engine, the job image and the servers' user, whe
 demo: setup  ## one real run, end to end, against a scripted provider
 	@$(BIN)/pidispatch demo
 
+quick: setup  ## the tests that take no long time, in about two minutes (TESTS= as below)
+	@$(PYTEST) -m "not slow" $(TESTS)
+
 test: setup lint  ## lint, then every test (TESTS=tests/store picks some)
-	@$(BIN)/pytest -n 2 --dist loadfile -rfEs $(TESTS)
+	@$(PYTEST) -rfEs $(TESTS)
 
 nightly: setup  ## every test in its large form, which takes hours (TESTS= as above)
-	@PIDISPATCH_NIGHTLY=1 $(BIN)/pytest -n 2 --dist loadfile -rfEs --timeout 7200 $(TESTS)
+	@PIDISPATCH_NIGHTLY=1 $(PYTEST) -rfEs --timeout 7200 $(TESTS)
 
 fault: setup  ## kill every part at every step of a run (QUICK=1: a few cells); writes docs/fault-matrix.md
 	@$(BIN)/python -m tests.fault.run $(if $(QUICK),--quick,--document docs/fault-matrix.md)

@@ -29,9 +29,31 @@ settings.register_profile(
 settings.register_profile("nightly", settings.get_profile("quick"), max_examples=1000)
 settings.load_profile("nightly" if NIGHTLY else "quick")
 
+# What takes long, longest first: begun first, so that no process is left alone with it, and left out by `make quick`.
+SLOW = (
+    "e2e", "fault", "benchmarks", "storm", "attack", "services", "gateway", "runner", "runtime", "cli", "escape", "contract",
+    "queue", "entrypoints", "flows/test_poisoned.py", "flows/test_watching.py", "flows/test_waiting.py",
+    "flows/test_landing.py", "flows/test_chain.py", "store/test_a_year.py", "store/test_breakers.py", "store/test_schema.py",
+    "monitoring/test_server.py", "domain/test_schedule.py", "domain/test_pause.py",
+    "domain/files/triggers/test_mutations.py", "test_architecture.py", "test_config.py", "test_wheel.py",
+)  # fmt: skip
 TEMPLATE = "template_pd"
 ROOM = 4 * 1024**3
+TESTS = Path(__file__).parent
 _numbers = count(1)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=_place)
+    for item in items:
+        if _place(item) < len(SLOW):
+            item.add_marker(pytest.mark.slow)
+
+
+def _place(item: pytest.Item) -> int:
+    """In `SLOW`, or after it."""
+    path = str(item.path.relative_to(TESTS))
+    return next((place for place, name in enumerate(SLOW) if path.startswith(name)), len(SLOW))
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,6 @@
 """A job on stock Dramatiq: its own broker, its own defaults, one worker process, restarted a second after its death."""
 
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -40,7 +39,9 @@ class Stock:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._process.send_signal(signal.SIGKILL)
+        started = psutil.Process(self._process.pid)
+        for process in (started, *started.children(recursive=True)):  # a worker outlives its master
+            process.kill()
         self._process.wait()
 
     def _start(self) -> None:

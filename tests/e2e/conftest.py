@@ -10,6 +10,7 @@ from tests.e2e.installation import Installation
 
 
 def an_installation() -> Iterator[Installation]:
+    """One of the caller's own, not started."""
     root = Path(tempfile.mkdtemp(prefix="pd-", dir="/tmp"))
     root.chmod(0o711)
     with ScriptedProvider() as provider:
@@ -19,6 +20,7 @@ def an_installation() -> Iterator[Installation]:
         finally:
             if installation.process is not None and installation.process.poll() is None:
                 installation.stop()
+            installation.close()
             shutil.rmtree(root, ignore_errors=True)
 
 
@@ -26,11 +28,7 @@ def an_installation() -> Iterator[Installation]:
 def installation() -> Iterator[Installation]:
     """One running installation for all tests that do not break it."""
     for made in an_installation():
+        # What agents ask for runs with the model that is set; the tests name theirs.
+        made.environment |= {"PI_CHAIN_DEPTH_MAX": "2", "PI_MODEL": "chain"}
         made.start()
         yield made
-
-
-@pytest.fixture
-def fresh() -> Iterator[Installation]:
-    """An installation of the test's own, not started."""
-    yield from an_installation()

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from sqlalchemy import text
+from sqlalchemy import make_url, text
 
 from pidispatch.entrypoints.scripted import ScriptedProvider
 from pidispatch.services.home import Home
@@ -35,6 +35,7 @@ class Installation:
         self.provider = provider
         self.lines: list[str] = []
         self.process: subprocess.Popen[bytes] | None = None
+        self._database: Database | None = None
         self.environment = {
             "PATH": os.environ["PATH"],
             "HOME": os.environ.get("HOME", "/"),
@@ -84,6 +85,8 @@ class Installation:
         return path
 
     def start(self, *arguments: str) -> None:
+        self.arguments = arguments
+        self.lines.clear()
         self.process = subprocess.Popen(
             [sys.executable, "-m", "pidispatch", "up", *arguments],
             env=self.environment,
@@ -108,16 +111,17 @@ class Installation:
 
     def stop(self, signal_number: int = signal.SIGINT) -> int:
         assert self.process is not None
+        self.close()
         self.process.send_signal(signal_number)
         return self.process.wait(90)
 
     def kill(self) -> list[psutil.Process]:
         """kill -9 of `up` alone; returns what had been its descendants."""
         assert self.process is not None
+        self.close()
         descendants = psutil.Process(self.process.pid).children(recursive=True)
         self.process.kill()
         self.process.wait(10)
-        self.lines.clear()
         return descendants
 
     def processes(self) -> list[psutil.Process]:
@@ -156,6 +160,11 @@ class Installation:
         answer: dict[str, Any] = json.loads(done.stdout)["run"]
         return answer
 
+    def ended(self, *public_ids: str) -> None:
+        """Returns when these runs have ended."""
+        left = "SELECT count(*) AS n FROM runs WHERE public_id = ANY(:ids) AND state <> 'ended'"
+        eventually(lambda: self.one(left, ids=list(public_ids))["n"] == 0, "the runs end", seconds=120)
+
     def record(self, public_id: str) -> dict[str, Any]:
         return self.one(
             "SELECT outcome, reason, why, result, attempt, exit_code, turns, calls, tokens_in, tokens_out,"
@@ -167,14 +176,25 @@ class Installation:
         return str(self.one("SELECT state FROM runs WHERE public_id = :id", id=public_id)["state"])
 
     def one(self, statement: str, **values: Any) -> dict[str, Any]:
+        (found,) = self.rows(statement, **values)
+        return found
+
+    def rows(self, statement: str, **values: Any) -> list[dict[str, Any]]:
+        with self.database().transaction() as connection:
+            return [dict(row) for row in connection.execute(text(statement), values).mappings()]
+
+    def database(self) -> Database:
+        """Where `up` keeps its records now: whoever asks again and again shares one connection."""
         urls = Home(self.home, self.home / "run").running_urls()
         assert urls is not None
-        database = Database(urls.database, pool_size=1)
-        try:
-            with database.transaction() as connection:
-                return dict(connection.execute(text(statement), values).mappings().one())
-        finally:
-            database.close()
+        if self._database is None or self._database.url != make_url(urls.database):
+            self.close()
+            self._database = Database(urls.database, pool_size=1)
+        return self._database
+
+    def close(self) -> None:
+        if self._database is not None:
+            self._database.close()
 
     def repository(self, name: str = "repo") -> Path:
         """A repository of one commit, owned by a user who is not root."""

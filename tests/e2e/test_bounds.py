@@ -5,6 +5,7 @@ import os
 
 import pytest
 
+from tests.e2e.conftest import an_installation
 from tests.e2e.installation import OWNER
 
 pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("e2e")]
@@ -66,51 +67,57 @@ def test_the_agent_is_told_the_rules_of_its_box_and_how_to_ask_for_more(installa
     assert places == sorted(places)
 
 
-def test_a_run_whose_chain_cannot_go_on_is_told_of_no_outbox(fresh):
-    fresh.environment["PI_CHAIN_DEPTH_MAX"] = "0"
-    fresh.start()
-    folder = fresh.repository("no-chains")
+@pytest.fixture(scope="module")
+def bounded():
+    """An installation whose runs ask for no others, and with a schedule for the folder `given-skills`."""
+    for made in an_installation():
+        triggers, folder = made.root / "triggers.json", made.repository("given-skills")
+        run = {"kind": "local", "folder": str(folder), "flow": "tidy", "task": f"work in {folder.name}"}
+        bounds = {"skillsDir": str(made.root / "skills"), "maxCostUsd": "0.25", "models": ["scripted/happy"]}
+        entry = {"on": {"type": "cron", "id": "nightly", "pattern": "0 0 1 1 *"}, "run": {**run, **bounds}}
+        triggers.write_text(json.dumps({"triggers": [entry]}))
+        (made.root / "skills").mkdir()
+        made.environment |= {"PI_CHAIN_DEPTH_MAX": "0", "PI_TRIGGERS_FILE": str(triggers)}
+        made.prices(models={"scripted/happy": {"input": 1, "output": 1}})
+        made.start()
+        yield made
 
-    fresh.run(folder)
 
-    text = system_text(asked_by(fresh, folder)[0])
+def test_a_run_whose_chain_cannot_go_on_is_told_of_no_outbox(bounded):
+    folder = bounded.repository("no-chains")
+
+    bounded.run(folder)
+
+    text = system_text(asked_by(bounded, folder)[0])
     assert "floor-rules-7c1e" in text
     assert "outbox-protocol" not in text
 
 
-def test_a_schedules_skills_reach_the_model_and_the_repositorys_own_go_before_them(fresh):
-    folder = fresh.repository("given-skills")
-    a_skill(fresh.root / "skills", "tidy", "tidy up as the operator does (given-to-the-run)")
-    a_skill(fresh.root / "skills", "sweep", "sweep (given-to-the-run)")
+def test_a_schedules_skills_reach_the_model_and_the_repositorys_own_go_before_them(bounded):
+    folder = bounded.root / "repos" / "given-skills"
+    a_skill(bounded.root / "skills", "tidy", "tidy up as the operator does (given-to-the-run)")
+    a_skill(bounded.root / "skills", "sweep", "sweep (given-to-the-run)")
     a_skill(folder / ".pi/skills", "sweep", "sweep (of-the-repository)")
     given_away(folder)
-    triggers = fresh.root / "triggers.json"
-    run = {"kind": "local", "folder": str(folder), "flow": "tidy", "task": f"work in {folder.name}"}
-    bounds = {"skillsDir": str(fresh.root / "skills"), "maxCostUsd": "0.25", "models": ["scripted/happy"]}
-    entry = {"on": {"type": "cron", "id": "nightly", "pattern": "0 0 1 1 *"}, "run": {**run, **bounds}}
-    triggers.write_text(json.dumps({"triggers": [entry]}))
-    fresh.environment["PI_TRIGGERS_FILE"] = str(triggers)
-    fresh.prices(models={"scripted/happy": {"input": 1, "output": 1}})
-    fresh.start()
 
-    done = json.loads(fresh.pidispatch("run", "--trigger", "nightly", "--wait", "--json").stdout)["run"]
+    done = json.loads(bounded.pidispatch("run", "--trigger", "nightly", "--wait", "--json").stdout)["run"]
 
     assert done["outcome"] == "completed"
-    first = asked_by(fresh, folder)[0]
+    first = asked_by(bounded, folder)[0]
     text = system_text(first)
     assert "tidy up as the operator does (given-to-the-run)" in text
     assert "/job/skills/tidy/SKILL.md" in text
     assert "sweep (of-the-repository)" in text
     assert "sweep (given-to-the-run)" not in text
     assert "Use the skill `tidy`" in str(first["messages"])
-    shown = json.loads(fresh.pidispatch("show", done["public_id"], "--json").stdout)
+    shown = json.loads(bounded.pidispatch("show", done["public_id"], "--json").stdout)
     assert shown["bounds"] == {
         "cost_cap_micros": 250_000,
         "cost_cap_asked": 250_000,
         "allowed_models": ["scripted/happy"],
         "excluded_tools": None,
     }
-    assert shown["payload"]["skills_dir"] == str(fresh.root / "skills")
-    entry_shown = fresh.pidispatch("triggers", "show", "nightly").stdout
+    assert shown["payload"]["skills_dir"] == str(bounded.root / "skills")
+    entry_shown = bounded.pidispatch("triggers", "show", "nightly").stdout
     assert "run.maxCostUsd" in entry_shown
     assert "not enforced" not in entry_shown

@@ -25,15 +25,13 @@ def with_skill(folder):
     return folder
 
 
-def test_a_job_that_asks_for_itself_goes_on_until_the_depth_cap(fresh):
-    fresh.environment |= {"PI_MODEL": "chain", "PI_CHAIN_DEPTH_MAX": "2"}
-    fresh.start()
-    folder = with_skill(fresh.repository("asks-again"))
+def test_a_job_that_asks_for_itself_goes_on_until_the_depth_cap(installation):
+    folder = with_skill(installation.repository("asks-again"))
 
-    first = fresh.run(folder, model="chain")
-    eventually(lambda: all_ended(fresh) == 3, "three runs have ended", seconds=90)
+    first = installation.run(folder, model="chain")
+    eventually(lambda: all_ended(installation, first["public_id"]) == 3, "three runs have ended", seconds=90)
 
-    tree = {depth: fresh.one(RUN, depth=depth) for depth in range(3)}
+    tree = {row["chain_depth"]: row for row in installation.rows(RUN, id=first["public_id"])}
     assert [tree[depth]["outcome"] for depth in range(3)] == ["completed"] * 3
     assert [tree[depth]["chain_refused"] for depth in range(3)] == [1, 1, 2]
     assert [tree[depth]["parent"] for depth in range(3)] == [
@@ -43,22 +41,24 @@ def test_a_job_that_asks_for_itself_goes_on_until_the_depth_cap(fresh):
     ]
     assert [tree[depth]["root"] for depth in range(3)] == [None, first["public_id"], first["public_id"]]
     assert [tree[depth]["trigger_type"] for depth in range(3)] == ["cli", "chain", "chain"]
-    shown = json.loads(fresh.pidispatch("show", tree[2]["public_id"], "--json").stdout)["chain"]
+    shown = json.loads(installation.pidispatch("show", tree[2]["public_id"], "--json").stdout)["chain"]
     assert [answer["refused"] for answer in shown["answers"]] == ["chain-depth-cap"] * 2
-    told = fresh.pidispatch("show", first["public_id"]).stdout
+    told = installation.pidispatch("show", first["public_id"]).stdout
     assert tree[1]["public_id"] in told
     assert "chain-gate-deny no-skill" in told
-    assert first["public_id"] in fresh.pidispatch("show", tree[1]["public_id"]).stdout
+    assert first["public_id"] in installation.pidispatch("show", tree[1]["public_id"]).stdout
 
 
+OF_THE_CHAIN = " FROM runs r LEFT JOIN runs t ON t.id = r.root_id WHERE :id IN (r.public_id, t.public_id)"
 RUN = (
-    "SELECT r.public_id, r.outcome, r.trigger_type, r.chain_refused, p.public_id AS parent, t.public_id AS root FROM runs r"
-    " LEFT JOIN runs p ON p.id = r.parent_id LEFT JOIN runs t ON t.id = r.root_id WHERE r.chain_depth = :depth"
+    "SELECT r.public_id, r.outcome, r.trigger_type, r.chain_refused, r.chain_depth, t.public_id AS root,"
+    f" (SELECT p.public_id FROM runs p WHERE p.id = r.parent_id) AS parent {OF_THE_CHAIN}"
 )
 
 
-def all_ended(installation):
+def all_ended(installation, first):
     counted = installation.one(
-        "SELECT count(*) AS runs, count(*) FILTER (WHERE state = 'ended') AS ended FROM runs"
+        f"SELECT count(*) AS runs, count(*) FILTER (WHERE r.state = 'ended') AS ended {OF_THE_CHAIN}",
+        id=first,
     )
     return counted["runs"] if counted["runs"] == counted["ended"] else 0

@@ -16,8 +16,9 @@ from tests.support.disks import ext4_disk, fill_but
 pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("e2e"), pytest.mark.timeout(900)]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def on_a_small_disk():
+    """An installation of this file's own, started."""
     folder = Path(tempfile.mkdtemp(prefix="pdd-", dir="/tmp"))
     folder.chmod(0o711)
     try:
@@ -25,7 +26,9 @@ def on_a_small_disk():
             disk.chmod(0o711)
             made = Installation(disk, provider)
             made.environment |= {"PIDISPATCH_BALLAST": "64m", "PIDISPATCH_RUN_DIR": str(folder / "run")}
+            made.start()
             yield made
+            made.close()
             if made.process is not None and made.process.poll() is None:
                 made.stop()
     finally:
@@ -39,7 +42,6 @@ def free(path):
 
 def test_up_starts_on_a_full_disk_and_what_waited_goes_on_when_there_is_room(on_a_small_disk):
     house = on_a_small_disk
-    house.start()
     ballast = house.home / "ballast"
     eventually(ballast.exists, "the ballast is made", seconds=60)
     folder = house.repository()
@@ -82,9 +84,9 @@ def test_up_starts_on_a_full_disk_and_what_waited_goes_on_when_there_is_room(on_
 
 def test_without_a_ballast_up_says_what_is_full_and_leaves_nothing_half_done(on_a_small_disk):
     house = on_a_small_disk
-    house.environment["PIDISPATCH_BALLAST"] = "0"
-    house.start()
     assert house.stop() == 0
+    (house.home / "ballast").unlink(missing_ok=True)
+    house.environment["PIDISPATCH_BALLAST"] = "0"
     filler = fill_but(house.root, 0)
 
     done = house.pidispatch("up", check=False)
@@ -93,5 +95,4 @@ def test_without_a_ballast_up_says_what_is_full_and_leaves_nothing_half_done(on_
     assert "there is no ballast to free: remove what is not needed there" in done.stderr
     assert "Traceback" not in done.stderr
     filler.unlink()
-    house.lines.clear()
     house.start()

@@ -4,29 +4,34 @@ import threading
 
 import psutil
 import pytest
-from sqlalchemy import text
 
-from pidispatch.services.home import Home
-from pidispatch.store.database import Database
+from tests.e2e.conftest import an_installation
 from tests.e2e.installation import eventually
 
 pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("e2e")]
 
 
+@pytest.fixture(scope="module")
+def own():
+    for made in an_installation():
+        made.start()
+        yield made
+
+
 @pytest.fixture
-def up(fresh):
-    """An installation of the test's own, whose provider stops in the middle of its first answer until `more` is set."""
-    fresh.more, fresh.speaking = threading.Event(), threading.Event()
+def up(own):
+    """An installation of this file's own, whose provider stops in the middle of its next answer until `more` is set."""
+    own.more, own.speaking, own.before = threading.Event(), threading.Event(), len(own.provider.asked)
 
     def pace(number):
         if number == 4:
-            fresh.speaking.set()
-            fresh.more.wait(60)
+            own.speaking.set()
+            own.more.wait(60)
 
-    fresh.provider.pace = pace
-    fresh.start()
-    yield fresh
-    fresh.more.set()
+    own.provider.pace = pace
+    yield own
+    own.more.set()
+    own.provider.pace = None
 
 
 def the_gateway(up):
@@ -36,16 +41,10 @@ def the_gateway(up):
     )
 
 
-def calls(up):
-    """The states of all calls, in the order in which they were opened."""
-    urls = Home(up.home, up.home / "run").running_urls()
-    database = Database(urls.database, pool_size=1)
-    try:
-        with database.transaction() as connection:
-            found = connection.execute(text("SELECT state FROM provider_calls ORDER BY id"))
-            return [state for (state,) in found]
-    finally:
-        database.close()
+def calls(up, run):
+    """The states of the run's calls, in the order in which they were opened."""
+    statement = "SELECT c.state FROM provider_calls c JOIN runs r ON r.id = c.run_id WHERE r.public_id = :run ORDER BY c.id"
+    return [row["state"] for row in up.rows(statement, run=run)]
 
 
 def begun(up, name):
@@ -66,8 +65,8 @@ def test_a_stream_cut_by_the_gateways_death_costs_one_assumed_call_and_is_asked_
     record = up.record(run)
     assert (record["outcome"], record["attempt"], record["exit_code"]) == ("completed", 1, 0), record
     assert (folder / "hello.txt").read_text() == "hello pidispatch\n"
-    assert calls(up) == ["assumed", *["settled"] * 4]
-    assert len(up.provider.asked) == 5
+    assert calls(up, run) == ["assumed", *["settled"] * 4]
+    assert len(up.provider.asked) - up.before == 5
     assert the_gateway(up).pid != killed.pid
 
 
@@ -84,5 +83,5 @@ def test_the_death_of_every_worker_does_not_touch_a_stream(up):
 
     record = up.record(run)
     assert (record["outcome"], record["attempt"]) == ("completed", 1), record
-    assert calls(up) == ["settled"] * 4
+    assert calls(up, run) == ["settled"] * 4
     assert the_gateway(up).pid == gateway.pid

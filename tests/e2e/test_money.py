@@ -7,7 +7,7 @@ import pytest
 
 from pidispatch.domain.providers.rates import Price, Rates, Rating, Tokens
 from tests.e2e.conftest import an_installation
-from tests.e2e.installation import Installation, eventually
+from tests.e2e.installation import Installation
 
 pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("e2e-money")]
 
@@ -82,61 +82,67 @@ def owed(installation: Installation, folder_name: str) -> tuple[int, int]:
     return len(usages), sum(costs)
 
 
-@pytest.mark.parametrize("provider", ["scripted", "anthropic"])
-def test_a_run_costs_what_its_calls_cost(paid, provider):
-    folder = paid.repository(f"paid-{provider}")
+PROVIDERS = ("scripted", "anthropic")
+BESIDE = {"curl": 5, "second-pi": 4, "forge-usage": 2, "forge-exit": 1, "kill-runner": 1}
+CAPPED = ("loop", "curl-on")
 
-    answer = paid.run(folder, "--provider", provider)
 
-    calls, micros = owed(paid, folder.name)
-    found = spent(paid, answer["public_id"])
-    assert answer["outcome"] == "completed"
+@pytest.fixture(scope="module")
+def started(paid):
+    """Runs that are at work beside each other, by the names of their folders; each has its public id."""
+    asked = {f"paid-{provider}": ("happy", "--provider", provider) for provider in PROVIDERS}
+    asked |= {f"beside-{model}": (model,) for model in BESIDE} | {
+        f"cap-{model}": (model,) for model in CAPPED
+    }
+    asked["granted"] = ("loop",)
+    answers = {
+        name: paid.run(paid.repository(name), *more, model=model, wait=False)["public_id"]
+        for name, (model, *more) in asked.items()
+    }
+    paid.ended(*answers.values())
+    return answers
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_a_run_costs_what_its_calls_cost(paid, started, provider):
+    public_id = started[f"paid-{provider}"]
+
+    calls, micros = owed(paid, f"paid-{provider}")
+    found = spent(paid, public_id)
+    assert paid.record(public_id)["outcome"] == "completed"
     assert calls == found["rows"] == 4
     assert found["cost_micros"] == found["sum"] == found["settled"] == micros
     assert (found["cost_class"], found["unsettled"]) == ("metered", 0)
 
 
-@pytest.mark.parametrize(
-    ("model", "least"),
-    [("curl", 5), ("second-pi", 4), ("forge-usage", 2), ("forge-exit", 1), ("kill-runner", 1)],
-)
-def test_what_an_agent_does_beside_pi_or_says_of_itself_changes_no_figure(paid, model, least):
-    folder = paid.repository(f"beside-{model}")
-
-    answer = paid.run(folder, model=model)
-
-    calls, micros = owed(paid, folder.name)
-    found = spent(paid, answer["public_id"])
-    assert calls >= least
+@pytest.mark.parametrize("model", BESIDE)
+def test_what_an_agent_does_beside_pi_or_says_of_itself_changes_no_figure(paid, started, model):
+    calls, micros = owed(paid, f"beside-{model}")
+    found = spent(paid, started[f"beside-{model}"])
+    assert calls >= BESIDE[model]
     assert found["cost_micros"] == found["sum"] == found["settled"] == micros
     assert found["unsettled"] == 0
 
 
-@pytest.mark.parametrize("model", ["loop", "curl-on"])
-def test_nothing_passes_the_cap(paid, model):
-    folder = paid.repository(f"cap-{model}")
-
-    answer = paid.run(folder, model=model)
-
-    calls, micros = owed(paid, folder.name)
-    record = paid.record(answer["public_id"])
+@pytest.mark.parametrize("model", CAPPED)
+def test_nothing_passes_the_cap(paid, started, model):
+    calls, micros = owed(paid, f"cap-{model}")
+    record = paid.record(started[f"cap-{model}"])
     assert (record["outcome"], record["reason"]) == ("policy", "cost-cap"), record
-    found = spent(paid, answer["public_id"])
+    found = spent(paid, started[f"cap-{model}"])
     assert calls > 5
     assert CAP // 2 < micros <= CAP
     assert found["cost_micros"] == found["settled"] == micros
 
 
-def test_what_was_granted_is_all_that_the_run_that_goes_on_may_spend(paid):
-    folder = paid.repository("granted")
-    old = paid.run(folder, model="loop")
-    before, spent_before = owed(paid, folder.name)
+def test_what_was_granted_is_all_that_the_run_that_goes_on_may_spend(paid, started):
+    before, spent_before = owed(paid, "granted")
 
-    new = json.loads(paid.pidispatch("grant", old["public_id"], "+0.30", "--json").stdout)["public_id"]
-    eventually(lambda: paid.state(new) == "ended", "what was granted is used up", seconds=90)
+    new = json.loads(paid.pidispatch("grant", started["granted"], "+0.30", "--json").stdout)["public_id"]
+    paid.ended(new)
 
     record, found = paid.record(new), spent(paid, new)
-    calls, micros = owed(paid, folder.name)
+    calls, micros = owed(paid, "granted")
     assert (record["outcome"], record["reason"]) == ("policy", "cost-cap"), record
     assert calls > before
     assert 0 < micros - spent_before <= 300_000

@@ -14,32 +14,57 @@ from tests.support.patience import slowness
 pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("e2e")]
 
 
-@pytest.mark.parametrize(
-    ("provider", "path", "key"),
-    [
-        ("scripted", "/v1/chat/completions", KEY),
-        ("anthropic", "/v1/messages", KEY),
-        ("openai", "/v1/responses", KEY),
-        ("groq", "/v1/chat/completions", STORED_KEY),
-        ("open-box", "/v1/chat/completions", ""),
-        ("our-box", "/v1/responses", KEY),
-    ],
-)
-def test_a_person_types_one_command_and_the_folder_and_the_record_show_it(installation, provider, path, key):
-    folder = installation.repository(f"one-{provider}")
-    before = len(installation.provider.asked)
+PROVIDERS = {
+    "scripted": ("/v1/chat/completions", KEY),
+    "anthropic": ("/v1/messages", KEY),
+    "openai": ("/v1/responses", KEY),
+    "groq": ("/v1/chat/completions", STORED_KEY),
+    "open-box": ("/v1/chat/completions", ""),
+    "our-box": ("/v1/responses", KEY),
+}
 
-    answer = installation.run(folder, "--provider", provider)
 
-    asked = installation.provider.asked[before:]
-    assert {(each.path.partition("?")[0], each.key) for each in asked} == {(path, key)}
+@pytest.fixture(scope="module")
+def one_each(installation):
+    """A run of each provider in a folder of its own, the last awaited: the folder, the public id, and all its calls."""
+    before, started = len(installation.provider.asked), {}
+    for provider in PROVIDERS:
+        folder = installation.repository(f"one-{provider}")
+        answer = installation.run(folder, "--provider", provider, wait=provider == "our-box")
+        started[provider] = folder, answer["public_id"], []
+    assert answer["outcome"] == "completed", answer
+    installation.ended(*(public_id for _, public_id, _ in started.values()))
+    for each in installation.provider.asked[before:]:
+        [calls] = [
+            calls for folder, _, calls in started.values() if f"work in {folder.name}" in str(each.body)
+        ]
+        calls.append(each)
+    return started
+
+
+@pytest.fixture(scope="module")
+def listed(installation, one_each):
+    """What psql says of each of them, and what `runs` lists."""
+    psql = installation.pidispatch(
+        "db", "psql", "-At", "-c", "select public_id, outcome, turns, tokens_total, exit_code from run_history"
+    )  # fmt: skip
+    said = dict(line.split("|", 1) for line in psql.stdout.splitlines())
+    return said, json.dumps(json.loads(installation.pidispatch("runs", "--json").stdout))
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_a_person_types_one_command_and_the_folder_and_the_record_show_it(
+    installation, one_each, listed, provider
+):
+    folder, public_id, asked = one_each[provider]
+
+    assert {(each.path.partition("?")[0], each.key) for each in asked} == {PROVIDERS[provider]}
     if provider == "our-box":
         assert {each.body["max_output_tokens"] for each in asked} == {4_321}
-    assert answer["outcome"] == "completed", answer
     assert (folder / "hello.txt").read_text() == "hello pidispatch\n"
     assert (folder / "hello.txt").stat().st_uid == OWNER
     assert (folder / "made-by-agent.txt").stat().st_uid == OWNER
-    record = installation.record(answer["public_id"])
+    record = installation.record(public_id)
     assert (record["outcome"], record["turns"], record["exit_code"], record["attempt"]) == (
         "completed",
         4,
@@ -49,18 +74,14 @@ def test_a_person_types_one_command_and_the_folder_and_the_record_show_it(instal
     assert {
         key: record[key] for key in ("tokens_in", "tokens_out", "tokens_cache_read")
     } == installation.used(folder)
-    psql = installation.pidispatch(
-        "db", "psql", "-At", "-c", "select outcome, turns, tokens_total, exit_code from run_history"
-        f" where public_id = '{answer['public_id']}'",
-    )  # fmt: skip
-    assert psql.stdout.strip() == f"completed|4|{record['tokens_total']}|0"
-    shown = json.loads(installation.pidispatch("show", answer["public_id"], "--json").stdout)
-    assert answer["public_id"] in json.dumps(shown)
+    rows, told = listed
+    assert rows[public_id] == f"completed|4|{record['tokens_total']}|0"
+    assert public_id in told
+    shown = json.loads(installation.pidispatch("show", public_id, "--json").stdout)
+    assert public_id in json.dumps(shown)
     (attempt,) = shown["attempts"]
     assert {line["of"] for line in attempt["compared"]} >= {"code", "turns", "calls", "tokens"}
     assert not [line for line in attempt["compared"] if line["differs"]]
-    listed = json.loads(installation.pidispatch("runs", "--json").stdout)
-    assert answer["public_id"] in json.dumps(listed)
 
 
 def test_no_key_is_in_the_box_nor_in_any_file_of_the_home(installation):
@@ -96,13 +117,26 @@ def test_no_key_is_in_the_box_nor_in_any_file_of_the_home(installation):
     assert all(KEY not in str(environment) for environment in environments)
 
 
-@pytest.mark.parametrize("model", ["kill-runner", "term-init", "forge-exit"])
-def test_an_agent_that_attacks_its_runner_gets_one_attempt_and_never_a_success(installation, model):
-    folder = installation.repository(f"attack-{model}")
+ATTACKS = ("kill-runner", "term-init", "forge-exit")
 
-    answer = installation.run(folder, model=model)
 
-    record = installation.record(answer["public_id"])
+@pytest.fixture(scope="module")
+def attacks(installation):
+    """A run of each, all at work at once: the folder, and the run's public id."""
+    folders = {model: installation.repository(f"attack-{model}") for model in ATTACKS}
+    started = {
+        model: installation.run(folder, model=model, wait=False)["public_id"]
+        for model, folder in folders.items()
+    }
+    installation.ended(*started.values())
+    return {model: (folders[model], started[model]) for model in ATTACKS}
+
+
+@pytest.mark.parametrize("model", ATTACKS)
+def test_an_agent_that_attacks_its_runner_gets_one_attempt_and_never_a_success(installation, attacks, model):
+    folder, public_id = attacks[model]
+
+    record = installation.record(public_id)
     assert record["outcome"] in {"failed", "policy"}, record
     assert record["attempt"] == 1
     assert {
@@ -141,8 +175,8 @@ def test_a_folder_may_have_any_name(installation):
 
     answers = [installation.run(folder, "--task", "go", wait=False) for folder in folders]
 
+    installation.ended(*(answer["public_id"] for answer in answers))
     for answer, folder in zip(answers, folders, strict=True):
-        eventually(lambda run=answer["public_id"]: installation.state(run) == "ended", "it ends", seconds=120)
         assert installation.record(answer["public_id"])["outcome"] == "completed"
         assert (folder / "hello.txt").read_text() == "hello pidispatch\n"
     assert not (installation.root / "marker").exists()
@@ -236,8 +270,8 @@ def test_a_task_by_file_arrives_at_the_model(installation, tmp_path):
         folder = installation.repository(f"task-{number}")
         answers.append(installation.run(folder, "--task-file", str(file), wait=False))
 
+    installation.ended(*(answer["public_id"] for answer in answers))
     for answer in answers:
-        eventually(lambda run=answer["public_id"]: installation.state(run) == "ended", "it ends", seconds=120)
         assert installation.record(answer["public_id"])["outcome"] == "completed"
     for task in tasks:
         words = task.decode(errors="replace")

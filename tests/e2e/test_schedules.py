@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from tests.e2e.conftest import an_installation
 from tests.e2e.installation import eventually
 
 pytestmark = [
@@ -11,43 +12,62 @@ pytestmark = [
     pytest.mark.xdist_group("e2e"),
 ]
 
-SLOTS = "SELECT count(*) AS n FROM schedule_slots"
+SLOTS = "SELECT count(*) AS n FROM schedule_slots WHERE schedule = 'nightly'"
 
 
-def test_a_schedule_starts_a_run_and_a_removed_one_starts_no_more(fresh):
-    folder = fresh.repository("nightly")
-    file = fresh.root / "triggers.json"
+def write(made, *entries):
+    (made.root / "triggers.json").write_text(json.dumps({"triggers": list(entries)}))
 
-    def write(*entries):
-        file.write_text(json.dumps({"triggers": list(entries)}))
 
-    write()
-    fresh.environment["PI_TRIGGERS_FILE"] = str(file)
-    fresh.start()
+@pytest.fixture(scope="module")
+def scheduled():
+    """An installation with an empty triggers file, and breakers that open soon."""
+    for made in an_installation():
+        made.environment["PI_TRIGGERS_FILE"] = str(made.root / "triggers.json")
+        made.environment["PIDISPATCH_BREAKER_FAILURES"] = "2"
+        write(made)
+        made.start()
+        yield made
+
+
+def test_a_schedule_starts_a_run_and_a_removed_one_starts_no_more(scheduled):
+    folder = scheduled.repository("nightly")
+
     write(
+        scheduled,
         {
             "on": {"type": "cron", "id": "nightly", "pattern": "*/2 * * * * *", "tz": "Europe/Berlin"},
             "run": {"kind": "local", "folder": str(folder), "flow": "tidy", "task": f"work in {folder.name}"},
-        }
+        },
     )
-    eventually(lambda: fresh.one(SLOTS)["n"] > 0, "an instant has its slot", seconds=5)
-    write()
+    eventually(lambda: scheduled.one(SLOTS)["n"] > 0, "an instant has its slot", seconds=5)
+    write(scheduled)
     eventually(
-        lambda: fresh.one("SELECT count(*) AS n FROM schedules WHERE removed_at IS NULL")["n"] == 0,
+        lambda: (
+            scheduled.one("SELECT count(*) AS n FROM schedules WHERE id = 'nightly' AND removed_at IS NULL")[
+                "n"
+            ]
+            == 0
+        ),
         "the edit holds",
         seconds=2,
     )
-    slots = fresh.one(SLOTS)["n"]
+    slots = scheduled.one(SLOTS)["n"]
     eventually(
-        lambda: fresh.one("SELECT count(*) AS n FROM runs WHERE state <> 'ended'")["n"] == 0,
+        lambda: (
+            scheduled.one("SELECT count(*) AS n FROM runs WHERE trigger_id = 'nightly' AND state <> 'ended'")[
+                "n"
+            ]
+            == 0
+        ),
         "every run ends",
         seconds=120,
     )
 
-    assert fresh.one(SLOTS)["n"] == slots
-    first = fresh.one(
+    assert scheduled.one(SLOTS)["n"] == slots
+    first = scheduled.one(
         "SELECT r.public_id, r.outcome, r.trigger_type, r.trigger_id, s.state FROM schedule_slots s"
-        " JOIN runs r ON r.id = s.run_id ORDER BY s.planned_at LIMIT 1"
+        " JOIN runs r ON r.id = s.run_id WHERE s.schedule = 'nightly' ORDER BY s.planned_at LIMIT 1"
     )
     assert first.pop("public_id").startswith("repeat:nightly:")
     assert first == {
@@ -56,12 +76,11 @@ def test_a_schedule_starts_a_run_and_a_removed_one_starts_no_more(fresh):
         "trigger_id": "nightly",
         "state": "ran",
     }
-    assert fresh.one("SELECT count(*) AS n FROM runs")["n"] == slots
+    assert scheduled.one("SELECT count(*) AS n FROM runs WHERE trigger_id = 'nightly'")["n"] == slots
 
 
-def test_a_schedule_that_is_refused_again_and_again_is_held_back(fresh):
-    folder = fresh.repository("hopeless")
-    file = fresh.root / "triggers.json"
+def test_a_schedule_that_is_refused_again_and_again_is_held_back(scheduled):
+    folder = scheduled.repository("hopeless")
     work = {
         "kind": "local",
         "folder": str(folder),
@@ -70,17 +89,19 @@ def test_a_schedule_that_is_refused_again_and_again_is_held_back(fresh):
         "image": "no-such-image:1",
     }
     on = {"type": "cron", "id": "hopeless", "pattern": "* * * * * *", "tz": "UTC"}
-    file.write_text(json.dumps({"triggers": [{"on": on, "run": work}]}))
-    fresh.environment |= {"PI_TRIGGERS_FILE": str(file), "PIDISPATCH_BREAKER_FAILURES": "2"}
-    fresh.start()
+    write(scheduled, {"on": on, "run": work})
 
     eventually(
-        lambda: fresh.one("SELECT count(*) AS n FROM schedule_slots WHERE reason = 'breaker-open'")["n"] >= 3,
+        lambda: (
+            scheduled.one("SELECT count(*) AS n FROM schedule_slots WHERE reason = 'breaker-open'")["n"] >= 3
+        ),
         "instants are skipped",
         seconds=30,
     )
 
-    breaker = fresh.one("SELECT trigger_id, outcome, reason, failures >= 2 AS enough, probe FROM breakers")
+    breaker = scheduled.one(
+        "SELECT trigger_id, outcome, reason, failures >= 2 AS enough, probe FROM breakers"
+    )
     assert breaker == {
         "trigger_id": "hopeless",
         "outcome": "policy",
@@ -88,5 +109,5 @@ def test_a_schedule_that_is_refused_again_and_again_is_held_back(fresh):
         "enough": True,
         "probe": None,
     }
-    assert fresh.one("SELECT count(*) AS n FROM audit_log WHERE action = 'breaker-open'")["n"] == 1
-    assert "held back: trigger hopeless" in fresh.pidispatch("status").stdout
+    assert scheduled.one("SELECT count(*) AS n FROM audit_log WHERE action = 'breaker-open'")["n"] == 1
+    assert "held back: trigger hopeless" in scheduled.pidispatch("status").stdout

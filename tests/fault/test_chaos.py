@@ -12,7 +12,9 @@ from tests.fault.house import ROOT
 from tests.fault.reckoning import causes, recovery
 from tests.fault.witness import boxes_deny
 from tests.support.boxes import image_or_skip
+from tests.support.scale import scaled
 
+RUNS, SECONDS = scaled(12, nightly=20), scaled(20, nightly=40)
 SPAN = {"first": 90.0, "since": 100.0, "until": 110.0}
 
 
@@ -54,11 +56,20 @@ def test_the_first_box_of_two_must_have_died_or_been_removed_before_the_second_s
 
 
 @pytest.mark.docker
-def test_twenty_runs_outlive_forty_seconds_of_random_kills():
+def test_runs_outlive_random_kills():
     image_or_skip(Engine())
 
     done = subprocess.run(
-        [sys.executable, "-m", "tests.fault.chaos", "--runs", "20", "--minutes", "0.6", "--spare-dockerd"],
+        [
+            sys.executable,
+            "-m",
+            "tests.fault.chaos",
+            "--runs",
+            f"{RUNS}",
+            "--minutes",
+            f"{SECONDS / 60}",
+            "--spare-dockerd",
+        ],
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -2,9 +2,6 @@
 
 import json
 import signal
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 from sqlalchemy import text
@@ -12,12 +9,14 @@ from sqlalchemy import text
 from pidispatch.services.lifelines import Lifelines
 from pidispatch.services.notes import WorkerNotes
 from pidispatch.store.runs.cancelling import cancel
+from tests.flows import victim
 from tests.flows.site import Site
 from tests.flows.test_reconciler import a_box, evidence, make_due, silence_worker
 from tests.store.builders import IDENTITY, WORKER, a_run, after_a_look, assert_ledger_is_exact, row, value
 from tests.support.calls import opened
+from tests.support.forks import FORKS
+from tests.support.patience import LONGER
 
-ROOT = Path(__file__).parents[2]
 ENDED = "SELECT outcome, reason, why, exit_code FROM runs WHERE id = :id"
 POISONED = {"outcome": "failed", "reason": "poisoned", "why": "worker-silent", "exit_code": None}
 EXIT_LINE = json.dumps({"event": "exit", "jobId": "x", "code": 0, "reason": "all-done", "turns": 1})
@@ -204,18 +203,10 @@ class Graveyard:
     def lose_a_worker(self, step, run_id=0):
         self.dead += 1
         worker = f"h1:{self.dead}:ab"
-        command = [
-            sys.executable,
-            "-m",
-            "tests.flows.victim",
-            self.url,
-            str(self.folder),
-            worker,
-            step,
-            str(run_id),
-        ]
-        died = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
-        assert died.returncode == -signal.SIGKILL, died.stderr
+        process = FORKS.Process(target=victim.main, args=(self.url, self.folder, worker, step, run_id))
+        process.start()
+        process.join(60 * LONGER)
+        assert process.exitcode == -signal.SIGKILL
 
 
 @pytest.fixture

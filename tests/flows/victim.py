@@ -1,9 +1,7 @@
-"""A worker that dies over a run: `python -m tests.flows.victim URL FOLDER WORKER STEP RUN`."""
+"""A worker that dies over a run."""
 
 import os
 import signal
-import sys
-from pathlib import Path
 
 from pidispatch.services.lifelines import Lifelines
 from pidispatch.services.notes import WorkerNotes
@@ -17,9 +15,8 @@ def die(*_, **__):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def main():
-    url, folder, worker, step, run_id = sys.argv[1:]
-    lifelines = Lifelines(Path(folder))
+def main(url, folder, worker, step, run_id):
+    lifelines = Lifelines(folder)
     lifelines.hold(worker)
     site = Site(Database(url), notes=WorkerNotes(lifelines))
     box = site.boxes.create(a_box(site.installation, IMAGE))
@@ -37,11 +34,7 @@ def main():
             site.boxes.tail = die
         case "record":
             site.endings.end = die
-    if int(run_id):
-        site.finisher.finish(int(run_id))
+    if run_id:
+        site.finisher.finish(run_id)
     else:
         site.gate.admit()
-
-
-if __name__ == "__main__":
-    main()

@@ -15,6 +15,7 @@ from pidispatch.gateway.calls.reach import denial
 from tests.gateway.fakes import FakeCaps
 from tests.gateway.greedy import GreedyProvider
 from tests.gateway.parts import UnixClient, chat, raw_client, read_until, responses
+from tests.support.scale import NIGHTLY
 
 PATHS = {"scripted": "/v1/chat/completions", "openai": "/v1/responses", "anthropic": "/v1/messages"}
 BODIES = {"scripted": chat, "openai": responses, "anthropic": chat}
@@ -34,7 +35,7 @@ class OnePrice:
         return None if model == "unpriced" else PRICE
 
 
-@pytest.fixture(params=[1, 2, 3])
+@pytest.fixture(params=[1, 2, 3] if NIGHTLY else [1])
 def seed(request):
     return request.param
 

@@ -83,33 +83,23 @@ def test_the_next_start_does_not_wait_for_the_dying_servers_in_vain(start_script
     assert query(second["urls"][0], "SELECT 1") == [(1,)]
 
 
-def test_servers_never_run_as_root_and_keep_their_directories_private(start_script):
+def test_servers_are_never_root_keep_their_data_private_hear_no_secret_and_give_us_no_superuser(
+    start_script, monkeypatch
+):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+
     facts = served(start_script(SERVE, "home"))
 
     owners = {psutil.Process(pid).uids().effective for pid in facts["pids"]}
     private = [
         (Path(facts["home"]) / "data" / name).stat().st_mode & 0o777 for name in ("postgres", "valkey")
     ]
-
     assert 0 not in owners
     assert private == [0o700, 0o700]
-
-
-def test_the_application_is_no_superuser_and_owns_its_database(start_script):
-    url = served(start_script(SERVE, "home"))["urls"][0]
-
-    facts = query(
-        url,
+    assert all("sk-secret" not in str(psutil.Process(pid).environ()) for pid in facts["pids"])
+    ours = query(
+        facts["urls"][0],
         "SELECT current_user, rolsuper, rolcreaterole, rolcreatedb, pg_get_userbyid(datdba), current_setting('TimeZone')"
         " FROM pg_roles, pg_database WHERE rolname = current_user AND datname = current_database()",
     )
-
-    assert facts == [("pidispatch", False, False, False, "pidispatch", "UTC")]
-
-
-def test_no_secret_of_the_parent_reaches_a_server(start_script, monkeypatch):
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
-
-    facts = served(start_script(SERVE, "home"))
-
-    assert all("sk-secret" not in str(psutil.Process(pid).environ()) for pid in facts["pids"])
+    assert ours == [("pidispatch", False, False, False, "pidispatch", "UTC")]

@@ -1,9 +1,7 @@
 """One process of the money storm: runs with a dollar cap each, whose calls hold, settle, get lost or come late."""
 
-import json
 import os
 import random
-import sys
 import threading
 import time
 from dataclasses import dataclass, field
@@ -129,8 +127,7 @@ def work(url: str, name: str) -> None:
             time.sleep(0.02)
 
 
-def main() -> None:
-    url, name = json.loads(sys.argv[1])
+def main(url: str, name: str) -> None:
     threads = [threading.Thread(target=work, args=(url, f"{name}:{n}")) for n in range(RUNS_AT_ONCE)]
     told = threading.excepthook
     threading.excepthook = lambda fault: (told(fault), os._exit(1))
@@ -138,7 +135,3 @@ def main() -> None:
         thread.start()
     for thread in threads:
         thread.join()
-
-
-if __name__ == "__main__":
-    main()

@@ -1,9 +1,6 @@
 """Dollars under load: no instant at which a run or a day holds and has spent more than its cap."""
 
-import json
 import random
-import subprocess
-import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -23,8 +20,10 @@ from pidispatch.store.runs.calls import PostgresCallLedger, PostgresTickets
 from pidispatch.store.runs.endings import Endings
 from pidispatch.store.runs.transitions import Runs
 from tests.store.builders import HOST, a_boxed_run, a_host, a_run, assert_ledger_is_exact, value
+from tests.storm import spender
 from tests.storm.spender import APPLICATION, DAY, PROCESSES, RUN, Spender, finish
 from tests.support.calls import cost, worst
+from tests.support.forks import FORKS
 from tests.support.scale import scaled
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -75,15 +74,16 @@ class Storm:
     def start(self):
         name = f"{HOST}:p{next(self._numbers)}"
         url = self.database.url.render_as_string(hide_password=False)
-        command = [sys.executable, "-m", "tests.storm.spender", json.dumps([url, name])]
-        self.processes[name] = subprocess.Popen(command, cwd=ROOT)
+        process = FORKS.Process(target=spender.main, args=(url, name), daemon=True)
+        process.start()
+        self.processes[name] = process
 
     def kill_one(self):
         """kill -9 in the middle of whatever it does, and finish its runs as another worker would."""
         name = random.choice(list(self.processes))
         process = self.processes.pop(name)
         process.kill()
-        process.wait()
+        process.join()
         self.dead.add(name)
         eventually(lambda: self._nothing_left_by(name))
         self.start()
@@ -114,7 +114,7 @@ class Storm:
     def wait_for_the_end(self):
         # A statement that the dead had sent may have been carried out after the look at what they left.
         eventually(lambda: all(map(self._nothing_left_by, self.dead)) and self.unfinished() == 0)
-        assert {process.poll() for process in self.processes.values()} == {None}
+        assert {process.exitcode for process in self.processes.values()} == {None}
 
     def unfinished(self):
         return value(self.database, "SELECT count(*) FROM runs WHERE state <> 'ended'")
@@ -147,7 +147,7 @@ def a_storm(database):
     finally:
         for process in storm.processes.values():
             process.kill()
-            process.wait()
+            process.join()
 
 
 def assert_nothing_contradicts(database):

@@ -21,7 +21,7 @@ from tests.store.builders import HOST, WORKER, a_host, assert_ledger_is_exact, v
 from tests.support.scale import scaled
 from tests.support.submitting import submit as submit_run
 
-ROUNDS = scaled(200, nightly=1000)
+ROUNDS = scaled(100, nightly=1000)
 SCOPE = "folder:race"
 CAPS = run_caps(EVERYTHING, day=1_000_000, week=1_000_000, month=None)
 _numbers = count(1)

@@ -1,13 +1,10 @@
 """Eight worker processes against one limit: it is reached exactly and never passed, also when they are killed."""
 
-import json
 import random
-import subprocess
-import sys
 import time
 from collections import Counter
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
@@ -19,20 +16,20 @@ from pidispatch.domain.runs.names import folder_mutex
 from pidispatch.domain.runs.run import NewRun
 from tests.flows.site import INSTALLATION
 from tests.store.builders import assert_ledger_is_exact, value
-from tests.storm import ledgerlog
+from tests.storm import ledgerlog, worker
 from tests.storm.boxes import intervals
 from tests.storm.worker import HOST, StormWorker, Weather, open_folder
+from tests.support.forks import FORKS
 from tests.support.scale import scaled
 from tests.support.submitting import submit as submit_run
 
-RUNS = scaled(120, nightly=400)
+RUNS = scaled(60, nightly=400)
 ADMITTED = RUNS * 6 // 10 // 4 * 4
 BETWEEN_KILLS = 5  # runs that end, about
 PROCESSES, CAPACITY, AT_ONCE, PATIENCE = 8, 6, 4, 900
 SCOPES = [f"folder:storm-{number}" for number in range(4)]
 PAUSED = "folder:storm-paused"
 COST = 700_000
-ROOT = Path(__file__).resolve().parents[2]
 _numbers = count(1)
 
 
@@ -90,18 +87,16 @@ class Storm:
 
     def start(self):
         name = f"{HOST}:w{next(_numbers)}"
-        command = [sys.executable, "-m", "tests.storm.worker", json.dumps(asdict(self.weather)), name]
-        with self.errors.open("a") as errors:
-            self.processes[name] = subprocess.Popen(
-                command, cwd=ROOT, stdout=errors, stderr=errors, start_new_session=True
-            )
+        process = FORKS.Process(target=worker.main, args=(self.weather, name, self.errors), daemon=True)
+        process.start()
+        self.processes[name] = process
 
     def kill_one(self):
         """kill -9, and let the time pass after which a silent worker counts as gone."""
         name = random.choice(list(self.processes)[: PROCESSES // 2])  # one of the oldest: it is at work
         process = self.processes.pop(name)
         process.kill()
-        process.wait()
+        process.join()
         self.killed += 1
         with self.database.transaction() as connection:
             connection.execute(
@@ -118,13 +113,15 @@ class Storm:
         )
 
     def everyone_lives(self):
-        dead = {name: process.poll() for name, process in self.processes.items()}
+        dead = {name: process.exitcode for name, process in self.processes.items()}
         assert not any(status is not None for status in dead.values()), self.errors.read_text()[-3000:]
 
     def stop(self):
         for process in self.processes.values():
             process.terminate()
-        statuses = [process.wait(timeout=20) for process in self.processes.values()]
+        for process in self.processes.values():
+            process.join(20)
+        statuses = [process.exitcode for process in self.processes.values()]
         assert set(statuses) <= {0, -15}, self.errors.read_text()[-3000:]
 
 
@@ -138,7 +135,7 @@ def a_storm(database, weather):
     finally:
         for process in storm.processes.values():
             process.kill()
-            process.wait()
+            process.join()
 
 
 @pytest.mark.parametrize("name", ["day", "scope", "dollars"])

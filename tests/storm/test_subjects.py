@@ -1,6 +1,5 @@
 """Many who ask for one thing at one moment, from several processes: one run, and everybody is told so."""
 
-import multiprocessing
 import threading
 import time
 from collections import Counter
@@ -25,18 +24,18 @@ from pidispatch.store.triggers.arrivals import Arrivals
 from tests.fakes.outside import FakeBell
 from tests.store.arriving import an_arrival
 from tests.store.builders import HOST, WORKER, a_host, assert_ledger_is_exact, ready_for, value
+from tests.support.forks import FORKS
 from tests.support.scale import scaled
 from tests.support.timed import MINUTE, Folders, an_entry, synced, the_schedules
 from tests.support.wallclock import utc
 
-SPAWN = multiprocessing.get_context("spawn")
 SOURCES = ("cron", "github", "poll", "cli")
-EACH = scaled(60, nightly=250)
+EACH = scaled(30, nightly=250)
 EVENTS = len(SOURCES) * EACH
 THREADS = 4
 RACERS = 8
-RACES = scaled(50, nightly=200)
-CLI_RACES = scaled(30, nightly=100)
+RACES = scaled(25, nightly=200)
+CLI_RACES = scaled(15, nightly=100)
 JITTER = 0.005  # seconds: planning one instant takes some of these, so that every pair of steps meets
 
 
@@ -77,7 +76,7 @@ def tell(url, source, policy, barrier, answers):
 
 
 def processes(target, arguments):
-    started = [SPAWN.Process(target=target, args=each, daemon=True) for each in arguments]
+    started = [FORKS.Process(target=target, args=each, daemon=True) for each in arguments]
     for process in started:
         process.start()
     return started
@@ -85,7 +84,7 @@ def processes(target, arguments):
 
 def test_four_sources_with_many_events_each_for_one_subject_start_one_run(database, database_url):
     a_host(database)
-    barrier, answers = SPAWN.Barrier(len(SOURCES) * THREADS), SPAWN.Queue()
+    barrier, answers = FORKS.Barrier(len(SOURCES) * THREADS), FORKS.Queue()
     started = processes(
         tell, [(database_url, source, WhileRunning.QUEUE, barrier, answers) for source in SOURCES]
     )
@@ -114,7 +113,7 @@ def test_four_sources_with_many_events_each_for_one_subject_start_one_run(databa
 def test_events_that_meet_admissions_and_cancels_never_make_two_wait_or_run(database, database_url):
     """Each source asks for the run that goes on to be stopped, while it is being admitted."""
     a_host(database, capacity=50)
-    barrier, answers = SPAWN.Barrier(2 * THREADS), SPAWN.Queue()
+    barrier, answers = FORKS.Barrier(2 * THREADS), FORKS.Queue()
     started = processes(
         tell, [(database_url, source, WhileRunning.SUPERSEDE, barrier, answers) for source in SOURCES[:2]]
     )
@@ -166,7 +165,7 @@ def test_the_command_line_and_a_scheduler_that_race_start_one_run_each_time(data
     schedules, base = the_schedules(database), utc(2026, 5, 4)
     entries = [an_entry(f"s{n}", f"{n % 60} {n // 60} * * *", index=n) for n in range(CLI_RACES)]
     known = synced(schedules, base - MINUTE, *entries)
-    barrier, answers = SPAWN.Barrier(2), SPAWN.Queue()
+    barrier, answers = FORKS.Barrier(2), FORKS.Queue()
     (asker,) = processes(ask, [(database_url, CLI_RACES, barrier, answers)])
     for number in range(CLI_RACES):
         barrier.wait(60)
@@ -237,7 +236,7 @@ def test_a_one_shot_that_eight_hosts_race_for_is_spent_once_each(database, datab
             scope = f"acme/web{racer}"
             arrived = arrivals.arrive(replace(arrival, run=replace(arrival.run, scope=scope)))
             lanes[racer].append((arrived.run_id, scope, f"once-{number}"))
-    barrier, answers = SPAWN.Barrier(RACERS), SPAWN.Queue()
+    barrier, answers = FORKS.Barrier(RACERS), FORKS.Queue()
     started = processes(
         race, [(database_url, f"h{n}", mine, barrier, answers) for n, mine in enumerate(lanes, 1)]
     )

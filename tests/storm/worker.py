@@ -1,9 +1,7 @@
 """One worker process of the storm: the real flows on the real Postgres, with stub boxes."""
 
-import json
 import os
 import signal
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -253,8 +251,11 @@ def open_folder(path: bytes) -> LocalFolder:
     return LocalFolder(path.decode(), 1, inode, 1000, 1000, path.decode().rsplit("/", 1)[-1])
 
 
-def main() -> None:
-    weather, name = Weather(**json.loads(sys.argv[1])), sys.argv[2]
+def main(weather: Weather, name: str, errors: Path) -> None:
+    """Work until SIGTERM; what is said goes to the file `errors`."""
+    with errors.open("a") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))
     over: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: over.append(number))
@@ -262,7 +263,3 @@ def main() -> None:
     while not over:
         if not worker.work():
             time.sleep(0.02)
-
-
-if __name__ == "__main__":
-    main()

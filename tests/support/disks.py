@@ -93,6 +93,14 @@ def _in_memory() -> str | None:
     return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
+def take_names_but(path: Path, left: int) -> None:
+    """Take all names (inodes) of the file system at `path` but `left`."""
+    folder = path / "names"
+    folder.mkdir()
+    for number in range(os.statvfs(path).f_ffree - left):
+        os.mknod(folder / f"{number}")
+
+
 def fill_but(path: Path, left: int) -> Path:
     """Take all room of the file system at `path` but `left` bytes, in one file that is returned."""
     facts = os.statvfs(path)

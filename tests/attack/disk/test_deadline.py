@@ -9,11 +9,12 @@ import pytest
 
 from pidispatch.runtime.engine import Engine
 from tests.support.boxes import image_or_skip
-from tests.support.scale import NIGHTLY
+from tests.support.scale import NIGHTLY, scaled
 
 pytestmark = pytest.mark.docker
 LIMIT = 2.0
 OVERDUE = 98
+MANY = scaled(10, nightly=40)
 # What the agent, a child of the runner and of the same user, does before the box's time is over.
 AGENTS = {
     "stops the runner": "os.kill(runner, signal.SIGSTOP)",
@@ -25,7 +26,7 @@ AGENTS = {
             os.kill(1, signal.SIGUSR1)
     """,
     "leaves many that burn": """
-        for _ in range(40):
+        for _ in range(MANY):
             if os.fork() == 0:
                 while True:
                     pass
@@ -44,7 +45,7 @@ def box(agent, *, env=()):
     stand_over(os.environ, {LIMIT})
     runner = os.getpid()
     if os.fork() == 0:
-        exec({textwrap.dedent(agent)!r})
+        exec({textwrap.dedent(agent).replace("MANY", str(MANY))!r})
         time.sleep(600)
     time.sleep(600)
     """

@@ -24,12 +24,14 @@ from pidispatch.runtime.mounts import DockerMounts
 from pidispatch.runtime.usage import written_by
 from pidispatch.upkeep.rooms import RoomKeeper
 from tests.support.boxes import SOMEBODY, a_box, an_installation, image_or_skip
-from tests.support.disks import ext4_disk, fill_but
+from tests.support.disks import ext4_disk, fill_but, take_names_but
 from tests.support.patience import eventually, slowness
+from tests.support.scale import scaled
 
 pytestmark = pytest.mark.docker
 SIZE = 1024 * MIB
 LEFT = 60 * MIB
+NAMES_LEFT = scaled(15_000, nightly=60_000)
 # An agent may be faster, and a disk of an operator is larger by as much. None of them ends by itself. All that they do,
 # and whoever watches them, takes longer on a busy machine: BUSY is put in for how much.
 WRITES = """
@@ -152,13 +154,15 @@ class Lab:
 
 
 @pytest.fixture
-def lab(tmp_path):
+def lab(request, tmp_path):
     engine = Engine()
     image_or_skip(engine)
     with (
         ext4_disk(tmp_path / "disk", size=SIZE) as disk,
         an_installation(DockerBoxes(engine)) as installation,
     ):
+        if names := getattr(request, "param", None):
+            take_names_but(disk, names)
         fill_but(disk, LEFT)
         made, stop = Lab(installation, disk, tmp_path / "run"), threading.Event()
         thread = threading.Thread(target=made.keeper.run, args=(stop,))
@@ -199,6 +203,7 @@ def test_space_that_is_reserved_among_others_stops_the_oldest_until_it_ends(lab)
     assert lab.rows.asked == {1: "disk-low-shared", 2: "disk-low-shared"}
 
 
+@pytest.mark.parametrize("lab", [NAMES_LEFT], indirect=True)
 def test_names_run_out_no_more_than_bytes_do(lab):
     box = lab.start(3, NAMES)
 

@@ -13,6 +13,7 @@ from tests.fault.house import a_house
 from tests.fault.stubs import VARIABLE
 from tests.fault.test_wipe import NoEngine
 from tests.support.patience import eventually
+from tests.support.scale import scaled
 
 WAITING = (
     "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%admission_take%'"
@@ -37,7 +38,7 @@ def test_workers_start_and_end_behind_an_admission_that_waits_for_a_lock(house):
         connection.execute(text("SELECT 1 FROM scopes WHERE key = :key FOR NO KEY UPDATE"), scope)
         house.submit("locked")
         assert eventually(lambda: house.value(WAITING) >= 1, within=GENEROUS)
-        for _ in range(3):
+        for _ in range(scaled(2, nightly=3)):
             os.kill(house.worker.pid, signal.SIGTERM)
             assert eventually(lambda: house.worker.poll() is not None, within=GENEROUS)
             with house.database.transaction() as other:

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from pidispatch.errors import DatabaseUnavailable, DatabaseUnfit
 from pidispatch.store.admission import pauses
 from tests.cli.lives import DONE, begin, end
 from tests.store.builders import a_run, value
+from tests.support.scale import NIGHTLY
 
 ROOT = Path(__file__).parents[3]
 GONE = DatabaseUnavailable("server closed the connection unexpectedly")
@@ -156,8 +158,11 @@ def test_a_reader_that_leaves_is_141_and_no_word(shell, arguments):
     assert done.stderr == ""
 
 
-@pytest.mark.parametrize("arguments", ["runs --limit 200", "runs --json", "status", "config"])
-@pytest.mark.parametrize("where", [">/dev/full", ">&-"])
+COMMANDS, PLACES = ("runs --limit 200", "runs --json", "status", "config"), (">/dev/full", ">&-")
+EACH_ONCE = list(zip(COMMANDS, PLACES * 2, strict=True))
+
+
+@pytest.mark.parametrize(("arguments", "where"), list(product(COMMANDS, PLACES)) if NIGHTLY else EACH_ONCE)
 def test_output_that_cannot_be_written_is_one_sentence(shell, arguments, where):
     done = shell(f"$P {arguments} {where}")
 
