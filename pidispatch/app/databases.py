@@ -13,7 +13,7 @@ from pidispatch.config import Settings
 from pidispatch.errors import PidispatchError
 from pidispatch.services.binaries import find_postgres
 from pidispatch.services.faults import BinariesMissing
-from pidispatch.store import schema
+from pidispatch.store import migrating, schema
 from pidispatch.store.address import take_apart
 from pidispatch.store.database import Database
 from pidispatch.store.schema import Fit, SchemaState
@@ -40,7 +40,7 @@ def upgrade(settings: Settings, say: Callable[[str], None]) -> SchemaState:
     """Apply what is missing. Raises SchemaDiffers when the database is ahead."""
     with _connected(settings) as database:
         before = schema.state(database)
-        after = schema.upgrade(database, progress=say)
+        after = migrating.upgrade(database, progress=say)
         if before.fit is Fit.OK:
             say(f"schema: {after.wanted} already")
         return after

@@ -25,7 +25,7 @@ from pidispatch.services.account import server_account
 from pidispatch.services.embedded import embedded_postgres, embedded_valkey
 from pidispatch.services.home import Home
 from pidispatch.services.supervisor import Asked, Died, StopAsked, Tree
-from pidispatch.store import schema
+from pidispatch.store import migrating, schema
 from pidispatch.store.database import Database
 from pidispatch.store.hosts import PostgresHosts
 from pidispatch.store.keptfiles import KeptFilesToRead
@@ -73,7 +73,7 @@ def running(
     with home.lock(server_account()), Tree(home.logs, echo=_without_servers(say) if echo else None) as tree:
         where = _start_services(settings, home, tree, say)
         with closing(Database(where.database, pool_size=2, application="pidispatch up")) as database:
-            schema.upgrade(database, progress=say)
+            migrating.upgrade(database, progress=say)
             say_why(ended, PostgresRuns(database))
             kept = KeptFilesToRead(database, host=settings.worker_name)
             forwarded_environment(

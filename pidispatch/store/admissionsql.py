@@ -6,8 +6,7 @@ from sqlalchemy.sql import bindparam
 from sqlalchemy.types import BigInteger, Integer, Text
 
 from pidispatch.store.breakercount import HOLDS_BACK
-from pidispatch.store.models import OCCUPYING_SQL
-from pidispatch.store.startable import ONLY_HELD, STARTABLE
+from pidispatch.store.startable import OCCUPYING_SQL, ONLY_HELD, STARTABLE
 
 # Priority with ageing (600 s of waiting are one step), scopes in turn, then age. The payload is read of the chosen alone.
 # Who looks says so in the row, or all who look at the same time would check one run, and all but one in vain; a worker

@@ -14,8 +14,8 @@ from pidispatch.ports import NOTHING_KNOWN, Budget, CallEnd, CallOpened, CallRef
 from pidispatch.store.adjustments import SETTLED_AS, SETTLED_AT, settle_late
 from pidispatch.store.costs import TURN
 from pidispatch.store.database import Database
-from pidispatch.store.models import OCCUPYING_SQL
 from pidispatch.store.pipeline import alone
+from pidispatch.store.startable import OCCUPYING_SQL
 
 TICKETS = f"""
 SELECT id, public_id, attempt, coalesce(provider, ''), egress_hosts FROM runs WHERE state IN ({OCCUPYING_SQL})

@@ -18,9 +18,9 @@ from pidispatch.store.calls import PostgresTickets
 from pidispatch.store.database import Database
 from pidispatch.store.endings import PostgresEndings
 from pidispatch.store.hosts import ALIVE_SECONDS, STRANDED_SQL
-from pidispatch.store.models import OCCUPYING_SQL
 from pidispatch.store.runs import PostgresRuns
 from pidispatch.store.schedules import PostgresSchedules
+from pidispatch.store.startable import OCCUPYING_SQL
 
 LOST = End(Outcome.FAILED, "lost", "host-forgotten")
 

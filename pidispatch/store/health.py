@@ -15,11 +15,10 @@ from pidispatch.domain.healthrows import (
 from pidispatch.domain.run import State
 from pidispatch.store.database import Database
 from pidispatch.store.hosts import SILENT_SECONDS, STRANDED_SQL
-from pidispatch.store.models import OCCUPYING_SQL
 from pidispatch.store.runs import STOP_ASKED_SQL
 from pidispatch.store.schedules import ALIVE_SECONDS
 from pidispatch.store.standing import NOW
-from pidispatch.store.startable import STARTABLE
+from pidispatch.store.startable import OCCUPYING_SQL, STARTABLE
 
 MOST = 100  # rows of one kind that are looked at: one is enough to be red
 # Another host takes a schedule over at its next look at the rows, half a minute after the one that had it counts as gone.

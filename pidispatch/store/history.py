@@ -12,7 +12,7 @@ from pidispatch.errors import PidispatchError
 from pidispatch.store.costs import COST, COST_CLASS, HELD, TURN
 from pidispatch.store.database import Database
 from pidispatch.store.hosts import SILENT_SECONDS, STRANDED_SQL
-from pidispatch.store.models import OCCUPYING_SQL
+from pidispatch.store.startable import OCCUPYING_SQL
 
 MOST_NAMED = 5
 LONGEST_NAME = 200

@@ -8,9 +8,8 @@ from sqlalchemy.types import Text
 
 from pidispatch.domain.hostidentity import Contender, Identity
 from pidispatch.store.database import Database
-from pidispatch.store.models import OCCUPYING_SQL
 from pidispatch.store.sessions import FORGET_SESSIONS
-from pidispatch.store.startable import STARTABLE
+from pidispatch.store.startable import OCCUPYING_SQL, STARTABLE
 
 ALIVE_SECONDS = 60
 # A run `r` whose attempt `a` has its box on an engine that none of its host's live workers has. A worker that does not

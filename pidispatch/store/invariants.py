@@ -8,7 +8,7 @@ from sqlalchemy import text
 from pidispatch.domain.checkup import Finding, Grade
 from pidispatch.store.costs import TURN
 from pidispatch.store.database import Database
-from pidispatch.store.models import OCCUPYING_SQL
+from pidispatch.store.startable import OCCUPYING_SQL
 
 MOST_NAMED = 10
 TELL = "keep the database as it is and report this: no command of pidispatch can cause it"

@@ -23,11 +23,11 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-from pidispatch.domain.run import OCCUPYING, Outcome, Result, State
+from pidispatch.domain.run import Outcome, Result, State
 from pidispatch.domain.triggers import Missed
+from pidispatch.store.startable import OCCUPYING_SQL
 
 TOKEN = "^[a-z][a-z0-9-]{0,63}$"  # noqa: S105 - the grammar of a reason word
-OCCUPYING_SQL = ", ".join(f"'{state}'" for state in OCCUPYING)
 
 
 def one_of(column: str, words: type[State | Outcome | Result | Missed] | tuple[str, ...]) -> str:

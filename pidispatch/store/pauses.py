@@ -10,7 +10,7 @@ from sqlalchemy import Text, bindparam, text
 from pidispatch.errors import DatabaseUnavailable
 from pidispatch.store.audit import audit
 from pidispatch.store.database import Database
-from pidispatch.store.models import OCCUPYING_SQL
+from pidispatch.store.startable import OCCUPYING_SQL
 
 # Admissions share the row of `*`, and Postgres lets a new sharer pass a waiting writer: under load an UPDATE alone
 # might wait for ever. Locks on tables queue in turn, so this one waits for the admissions under way, and only for them.

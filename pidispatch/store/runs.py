@@ -9,7 +9,7 @@ from pidispatch.domain.run import AttemptFacts, Claim, Job, Occupant, State, Wor
 from pidispatch.domain.session import FRESH, Staged
 from pidispatch.errors import StaleEpoch
 from pidispatch.store.database import Database
-from pidispatch.store.models import OCCUPYING_SQL
+from pidispatch.store.startable import OCCUPYING_SQL
 
 PREPARING = text("""
 UPDATE runs r SET state = 'preparing', epoch = r.epoch + 1, state_since = clock_timestamp()

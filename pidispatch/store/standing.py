@@ -12,7 +12,7 @@ from pidispatch.domain.run import Outcome, State
 from pidispatch.store.breakers import BreakerRecord, read_open
 from pidispatch.store.database import Database
 from pidispatch.store.hosts import SILENT_SECONDS
-from pidispatch.store.models import OCCUPYING_SQL
+from pidispatch.store.startable import OCCUPYING_SQL
 
 STATES = text("SELECT state, count(*) FROM runs WHERE state <> 'ended' GROUP BY state")
 ENDED_TODAY = text("""

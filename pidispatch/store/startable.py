@@ -1,7 +1,8 @@
-"""Say in SQL which runs may start on a host now: one text for the choice and for the bells."""
+"""Say in SQL which runs hold a slot, and which may start on a host now: one text for the choice and for the bells."""
 
-from pidispatch.store.models import OCCUPYING_SQL
+from pidispatch.domain.run import OCCUPYING
 
+OCCUPYING_SQL = ", ".join(f"'{state}'" for state in OCCUPYING)
 # What a run holds of a window and may yet give back: dollars until its end, its place among the runs until its go.
 ONLY_HELD = """v.state = 'held' AND v.held > 0 AND (w.unit <> 'runs' OR NOT EXISTS (
   SELECT 1 FROM run_attempts t WHERE t.run_id = v.run_id AND t.go_at IS NOT NULL))"""

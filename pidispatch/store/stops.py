@@ -5,8 +5,8 @@ from collections.abc import Collection
 from sqlalchemy import text
 
 from pidispatch.store.database import Database
-from pidispatch.store.models import OCCUPYING_SQL
 from pidispatch.store.pipeline import alone
+from pidispatch.store.startable import OCCUPYING_SQL
 
 STOPPED = text(f"""
 SELECT r.id FROM runs r WHERE r.host = :host AND r.state IN ({OCCUPYING_SQL})

@@ -4,7 +4,7 @@ from sqlalchemy import text
 
 from pidispatch.domain.explain import Surroundings
 from pidispatch.store.database import Database
-from pidispatch.store.models import OCCUPYING_SQL
+from pidispatch.store.startable import OCCUPYING_SQL
 
 AROUND = text(f"""
 SELECT clock_timestamp() AS now, g.paused_at AS everything_paused_at,

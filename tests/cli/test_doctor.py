@@ -17,7 +17,7 @@ from pidispatch.domain.sandbox import (
     ROLE_JOB,
 )
 from pidispatch.runtime.engine import Engine
-from pidispatch.store import schema
+from pidispatch.store import migrating
 from pidispatch.store.hosts import PostgresHosts
 from pidispatch.store.runs import PostgresRuns
 from tests.cli.lives import begin, call, end
@@ -292,7 +292,7 @@ def test_a_schedule_is_looked_after_or_that_is_said(pidispatch, database):
 
 
 def test_a_schema_that_is_behind_is_a_failure_and_its_rows_are_left_alone(pidispatch, database):
-    schema.downgrade(database, "base")
+    migrating.downgrade(database, "base")
 
     said = pidispatch("doctor", "--json")
 

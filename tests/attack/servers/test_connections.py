@@ -14,7 +14,7 @@ from pidispatch.domain.run import State
 from pidispatch.errors import DatabaseUnavailable
 from pidispatch.ports import Admitted, CallEnd
 from pidispatch.services.account import server_account
-from pidispatch.store import history, schema, versions
+from pidispatch.store import history, migrating, schema, versions
 from pidispatch.store.calls import PostgresCallLedger, PostgresTickets
 from pidispatch.store.database import Database, _leave_out_the_dead
 from pidispatch.store.pipeline import alone
@@ -145,7 +145,7 @@ def test_the_search_path_stays_the_operators(services, empty_database_url, throu
         administrator.execute(f"ALTER DATABASE {name} SET search_path = agents")
     database = Database(through(services.postgres.url(name)), pool_size=1)
 
-    schema.upgrade(database)
+    migrating.upgrade(database)
     a_whole_life(database)
 
     assert (
@@ -194,7 +194,7 @@ def test_two_upgrades_through_a_pooler_take_turns(pooler, empty_database_url):
     def upgrade():
         database = Database(url, pool_size=1)
         try:
-            schema.upgrade(database)
+            migrating.upgrade(database)
         except Exception as error:  # noqa: BLE001 - told below
             failed.append(error)
         database.close()
@@ -275,7 +275,7 @@ def test_an_existing_installation_is_carried_over(database):
     as_before(database)
     assert schema.state(database).fit is schema.Fit.OK
 
-    schema.upgrade(database)
+    migrating.upgrade(database)
 
     assert schema.state(database).fit is schema.Fit.OK
     assert tables(database) == versions.TABLE
@@ -290,9 +290,9 @@ def test_the_revision_of_another_program_is_neither_ours_nor_touched(empty_datab
         connection.execute(text("INSERT INTO alembic_version VALUES (:wanted)"), {"wanted": wanted})
     assert schema.state(database).fit is schema.Fit.BEHIND  # it said: ok
 
-    schema.upgrade(database)
-    schema.downgrade(database, "base")
-    schema.upgrade(database)
+    migrating.upgrade(database)
+    migrating.downgrade(database, "base")
+    migrating.upgrade(database)
 
     assert schema.state(database).fit is schema.Fit.OK
     assert value(database, "SELECT version_num FROM alembic_version") == wanted
@@ -304,7 +304,7 @@ def test_a_table_that_both_programs_wrote_into_is_taken_apart(database):
     with database.transaction() as connection:
         connection.execute(text("INSERT INTO alembic_version VALUES ('theirs')"))
 
-    schema.upgrade(database)
+    migrating.upgrade(database)
 
     assert schema.state(database).fit is schema.Fit.OK
     assert value(database, "SELECT string_agg(version_num, ',') FROM alembic_version") == "theirs"
@@ -326,7 +326,7 @@ def test_a_table_of_that_name_of_another_program_is_one_sentence(empty_database_
     with database.transaction() as connection:
         connection.execute(text("CREATE TABLE runs (id int)"))
     with pytest.raises(DatabaseUnavailable, match="give pidispatch a database of its own"):
-        schema.upgrade(database)
+        migrating.upgrade(database)
     database.close()
 
 
