@@ -12,8 +12,8 @@ import dramatiq
 import structlog
 
 from pidispatch.app.logs import log_json
-from pidispatch.app.places import read_settings
 from pidispatch.app.worker import WorkerApp, build_worker
+from pidispatch.config.environment import read_settings
 from pidispatch.errors import PidispatchError
 from pidispatch.queue.admission import take_claim
 from pidispatch.queue.bells import FINISH, LOOK, START, queue_of

@@ -5,9 +5,10 @@ from collections.abc import Callable
 from datetime import datetime
 from functools import partial
 
-from pidispatch.app.places import beneath, host_zone
 from pidispatch.app.triggers import NoSuchTrigger, NotScheduled, read_triggers
+from pidispatch.app.triggerzone import host_zone
 from pidispatch.config import Settings
+from pidispatch.config.environment import beneath
 from pidispatch.domain.arrival import Arrival
 from pidispatch.domain.identity import manual_run_id
 from pidispatch.domain.standing import Entry, Zone, Zones, standing_of

@@ -6,7 +6,7 @@ import sys
 
 from pidispatch.app.gateway import build_gateway
 from pidispatch.app.logs import log_json
-from pidispatch.app.places import read_settings
+from pidispatch.config.environment import read_settings
 from pidispatch.errors import PidispatchError
 from pidispatch.services.parentpipe import VARIABLE as PARENT_PIPE
 from pidispatch.services.parentpipe import exit_when_parent_dies
