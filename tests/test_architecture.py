@@ -18,7 +18,6 @@ LONG = {
     "pidispatch/store/models.py": "one table after the other, each column with its comment",
 }
 READS_THE_ENVIRONMENT = {
-    "pidispatch/app/places.py": "hands the environment of this process to config, and to a person's psql",
     "pidispatch/actors.py": "the number of the parent's pipe, before any setting is read",
     "pidispatch/entrypoints/gateway.py": "likewise",
     "pidispatch/entrypoints/cli/demo.py": "leaves the operator's own settings behind",

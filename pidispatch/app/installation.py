@@ -172,7 +172,7 @@ class Installation:
 
     @cached_property
     def gateway(self) -> "ControlDoors":
-        """This host's gateway; whether it answers shows when it is asked."""
+        """The gateway of this host; whether it answers shows when it is asked."""
         from pidispatch.gateway.client import ControlDoors
         from pidispatch.gateway.control import NAME
 

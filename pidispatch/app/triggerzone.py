@@ -1,10 +1,10 @@
 """Show or change the zone of the schedules of this host that name none."""
 
-import os
 from dataclasses import dataclass
 from datetime import datetime
 
 from pidispatch.app.installation import Installation
+from pidispatch.config.environment import clock_zone
 from pidispatch.domain.files.pausewindows import zone_name
 from pidispatch.errors import ConfigurationRefused
 from pidispatch.store.hostzones import HostZones, settled_zones
@@ -24,8 +24,7 @@ class HostZone:
 
 def host_zone() -> str:
     """The zone of this host's clock: TZ, else what /etc/localtime links to, else UTC."""
-    named = os.environ.get("TZ", "").removeprefix(":")
-    linked = os.path.realpath("/etc/localtime").partition("/zoneinfo/")[2]
+    named, linked = clock_zone()
     return zone_name(named) or zone_name(linked) or "UTC"
 
 

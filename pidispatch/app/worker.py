@@ -81,10 +81,10 @@ def build_worker(settings: Settings) -> WorkerApp:
     """
     where = addresses(settings)
     here = Installation(settings, application="pidispatch worker", connections=5, where=where)
-    worker = f"{here.host}:{os.getpid()}:{secrets.token_hex(2)}"
-    adapters = Adapters(here, worker)
+    _ = here.database  # refused before anything else when its schema differs
     for problem in check_redis(where.redis):
         log.warning("redis_is_not_durable", problem=problem)
+    adapters = Adapters(here, worker=f"{here.host}:{os.getpid()}:{secrets.token_hex(2)}")
     adapters.files.check()
     adapters.policies.load()
     adapters.triggers.load()

@@ -41,6 +41,12 @@ def environment_for_others() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in ADDRESSES}
 
 
+def clock_zone() -> tuple[str, str]:
+    """What TZ and /etc/localtime name as the zone of this host's clock, whether or not there is such a zone."""
+    named = os.environ.get("TZ", "").removeprefix(":")
+    return named, os.path.realpath("/etc/localtime").partition("/zoneinfo/")[2]
+
+
 def read_settings() -> Settings:
     """The settings of this process. Raises ConfigurationRefused with every problem at once."""
     return load(os.environ, env_file())

@@ -6,9 +6,10 @@ from pathlib import Path
 
 from pidispatch.runtime.docker import DockerBoxes
 from pidispatch.runtime.engine import ANSWER_SECONDS, Engine
-from pidispatch.runtime.gitbox import NOTHING, DockerGitBox
+from pidispatch.runtime.gitbox import DockerGitBox
 from pidispatch.runtime.image import DockerImages
 from pidispatch.runtime.mounts import DockerMounts
+from pidispatch.runtime.ownergit import NOTHING
 from pidispatch.runtime.sizedfiles import EngineSight
 
 

@@ -114,7 +114,10 @@ def doctor(pidispatch, around, bare, database):
     with ExitStack() as stack:
         stack.enter_context(scripted_engine(around.folder / "gateway.sock", around.gateway))
         stack.enter_context(scripted_engine(around.folder / "docker.sock", around.engine))
-        bare.setattr("pidispatch.app.doctor.Engine", lambda: Engine(f"unix://{around.folder}/docker.sock"))
+        bare.setattr(
+            "pidispatch.runtime.dockerruntime.Engine",
+            lambda **_: Engine(f"unix://{around.folder}/docker.sock"),
+        )
 
         def run(*arguments):
             listed = [{"Id": container_id} for container_id in around.containers]
@@ -240,7 +243,7 @@ def test_a_pause_is_a_warning(doctor, pidispatch):
 def test_no_fault_hides_another(command, bare, redis_url, tmp_path):
     bare.setenv("DATABASE_URL", "postgresql://u:hunter2-s3cret@/d?host=/nonexistent")
     bare.setenv("REDIS_URL", "redis://127.0.0.1:1")
-    bare.setattr("pidispatch.app.doctor.Engine", lambda: Engine("tcp://127.0.0.1:1"))
+    bare.setattr("pidispatch.runtime.dockerruntime.Engine", lambda **_: Engine("tcp://127.0.0.1:1"))
     (tmp_path / "overlay.json").write_text('{"dailyCap": 0}')
     bare.setenv("PI_SETTINGS_FILE", str(tmp_path / "overlay.json"))
 

@@ -23,7 +23,7 @@ from pidispatch.entrypoints.cli.wording import (
 )
 
 if TYPE_CHECKING:
-    from pidispatch.app.reading import AttemptRecord, DeliveryRecord, Explanation, Lateness, RunRecord
+    from pidispatch.app.verbs.read import AttemptRecord, DeliveryRecord, Explanation, Lateness, RunRecord
     from pidispatch.domain.explain import GateLine, LastAnswer, WaitsFor
 
 MOST_TOLD = 10  # who asked, on a screen
@@ -36,10 +36,11 @@ _CAUSES = {
 
 def explain(run: RunName, as_json: AsJson = False) -> None:
     """Say of one run which gates it passed, which stopped it, and with which numbers."""
-    from pidispatch.app import reading
-    from pidispatch.app.places import read_settings
+    from pidispatch.app.installation import Installation
+    from pidispatch.app.verbs import read
 
-    found = reading.explain(read_settings(), run)
+    with Installation.here() as here:
+        found = read.explain(here, run)
     if as_json:
         print_json(found)
     else:

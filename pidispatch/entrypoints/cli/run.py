@@ -147,8 +147,8 @@ def run(
         raise typer.BadParameter("give FOLDER, or --trigger ID for a schedule of the triggers file")
     content = task_bytes(task, task_file)
 
-    from pidispatch.app.places import read_settings
     from pidispatch.app.submit import LocalRequest
+    from pidispatch.config.environment import read_settings
     from pidispatch.domain.money import micros_of
 
     settings = read_settings()
@@ -173,8 +173,8 @@ def run(
 
 def fire(name: str, *, wait: bool, as_json: bool) -> NoReturn:
     """Queue the run of a schedule now."""
-    from pidispatch.app.places import read_settings
     from pidispatch.app.submit import entry_named
+    from pidispatch.config.environment import read_settings
 
     entry = entry_named(read_settings(), name)
     work = entry.trigger.work
@@ -183,13 +183,13 @@ def fire(name: str, *, wait: bool, as_json: bool) -> NoReturn:
 
 
 def _hand_in(submit: "Callable[[Desk], Submission]", task: bytes, *, wait: bool, as_json: bool) -> NoReturn:
-    from pidispatch.app.places import read_settings
+    from pidispatch.app.installation import Installation
     from pidispatch.app.submit import desk
 
-    settings = read_settings()
-    with desk(settings) as opened:
+    with Installation.here() as here:
+        opened = desk(here)
         made = submit(opened)
-        _say(made, len(task), settings.worker_name, quiet=as_json)
+        _say(made, len(task), here.host, quiet=as_json)
         ended = watch(opened, made.submitted.public_id, made.run) if wait else None
     if as_json:
         print_json(_document(made, ended or made.run, task))

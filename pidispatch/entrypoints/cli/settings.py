@@ -29,7 +29,7 @@ def unset_key(key: Key, as_json: AsJson = False) -> None:
 
 def _change(key: str, value: str | None, *, as_json: bool) -> None:
     from pidispatch.app.operatorfiles import change_setting
-    from pidispatch.app.places import read_settings
+    from pidispatch.config.environment import read_settings
 
     change = change_setting(read_settings(), key, value)
     if as_json:

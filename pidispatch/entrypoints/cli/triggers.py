@@ -29,10 +29,11 @@ def list_triggers(context: typer.Context, as_json: AsJson = False) -> None:
     """List the entries in force: what each does, what it waits for, and what it last did."""
     if context.invoked_subcommand is not None:
         return
-    from pidispatch.app.places import read_settings
+    from pidispatch.app.installation import Installation
     from pidispatch.app.triggers import standing
 
-    found = standing(read_settings())
+    with Installation.here() as here:
+        found = standing(here)
     if as_json:
         print_json({**about(found), "triggers": [document_of(each) for each in found.entries]})
     else:

@@ -8,10 +8,10 @@ from pidispatch.domain.run import OCCUPYING, State
 from pidispatch.entrypoints.cli.output import cell
 
 if TYPE_CHECKING:
-    from pidispatch.app.reading import (
+    from pidispatch.app.verbs.queue import QueueStatus
+    from pidispatch.app.verbs.read import (
         AttemptRecord,
         BreakerRecord,
-        QueueStatus,
         RunRecord,
         SessionRecord,
         WaitRecord,
