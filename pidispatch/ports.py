@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from pidispatch.domain.arrival import Arrival, Arrived, Delivery
 from pidispatch.domain.catchup import Slot
-from pidispatch.domain.chaintree import Harvest
+from pidispatch.domain.chaintree import ChainAnswer, Harvest
 from pidispatch.domain.disks import FileSystem
 from pidispatch.domain.files.inforce import FileLook, InForce, KeptContent
 from pidispatch.domain.hostidentity import Contender, Identity
@@ -264,16 +264,6 @@ class ChainParent:
     image: str | None
     cost_cap_micros: int | None
     commit: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class ChainAnswer:
-    """What became of one request: the public id of its run, or the word it was refused with, and a second word."""
-
-    request: str
-    run: str | None
-    refused: str | None
-    why: str | None
 
 
 class Chains(Protocol):

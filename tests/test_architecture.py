@@ -24,7 +24,7 @@ READS_THE_ENVIRONMENT = {
 }
 ACTS_AT_IMPORT = {
     "pidispatch/actors.py": "dramatiq loads it to get a running worker",
-    "pidispatch/entrypoints/cli/commands.py": "registers the commands on the Typer application it has just made",
+    "pidispatch/entrypoints/cli/triggers.py": "registers its commands on the Typer application it has just made",
 }
 USED_BY_EVERY_ROW = {"structlog"}
 PURE = {

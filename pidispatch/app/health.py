@@ -10,7 +10,7 @@ from pidispatch.app.rooms import disk_bounds, places_of
 from pidispatch.app.verbs.queue import standing_of
 from pidispatch.domain.health import Facts, Fault, Health, RowFacts, judge
 from pidispatch.errors import DatabaseUnavailable, GatewayUnavailable, PidispatchError, SchemaDiffers
-from pidispatch.gateway.control import NAME as CONTROL
+from pidispatch.gateway.client import NAME as CONTROL
 from pidispatch.runtime.engine import Engine
 from pidispatch.runtime.filesystems import measure
 from pidispatch.store import schema

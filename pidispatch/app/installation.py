@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Self
 
 from pidispatch.config import Settings
 from pidispatch.config.environment import read_settings
-from pidispatch.domain.health import RedisFacts
 from pidispatch.errors import ConfigurationRefused, QueueUnavailable
 
 if TYPE_CHECKING:
+    from pidispatch.domain.health import RedisFacts
     from pidispatch.gateway.client import ControlDoors
     from pidispatch.queue.bells import RedisBell
     from pidispatch.runtime.dockerruntime import DockerRuntime
@@ -143,7 +143,8 @@ class Installation:
     def bell(self) -> "RedisBell":
         """The bell of a person, who waits for Redis for 2 s at most. Raises ConfigurationRefused."""
         from pidispatch.queue.bells import RedisBell
-        from pidispatch.queue.broker import INTERACTIVE, make_broker
+        from pidispatch.queue.broker import make_broker
+        from pidispatch.queue.server import INTERACTIVE
 
         broker = make_broker(self.addresses.redis, within=INTERACTIVE)
         self._opened.callback(broker.close)
@@ -157,13 +158,14 @@ class Installation:
             return False
         return True
 
-    def redis_facts(self) -> RedisFacts | None:
+    def redis_facts(self) -> "RedisFacts | None":
         """How Redis is, that it does not answer within 2 s included. None where none is named: reading needs none."""
         try:
             url = self.addresses.redis
         except ConfigurationRefused:
             return None
-        from pidispatch.queue.broker import INTERACTIVE, redis_facts
+        from pidispatch.domain.health import RedisFacts
+        from pidispatch.queue.server import INTERACTIVE, redis_facts
 
         try:
             return redis_facts(url, within=INTERACTIVE)
@@ -173,8 +175,7 @@ class Installation:
     @cached_property
     def gateway(self) -> "ControlDoors":
         """The gateway of this host; whether it answers shows when it is asked."""
-        from pidispatch.gateway.client import ControlDoors
-        from pidispatch.gateway.control import NAME
+        from pidispatch.gateway.client import NAME, ControlDoors
 
         return ControlDoors(self.settings.run_dir / NAME)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from pidispatch.config import Settings
 from pidispatch.domain.bounds import bound_problems
 from pidispatch.domain.files.inforce import FileName
-from pidispatch.domain.files.triggers import parse_triggers
+from pidispatch.domain.files.triggers.file import parse_triggers
 from pidispatch.domain.triggers import Triggers
 from pidispatch.errors import ConfigurationRefused
 from pidispatch.files import LiveFile

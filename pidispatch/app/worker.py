@@ -40,8 +40,9 @@ from pidispatch.ports import GitBox
 from pidispatch.queue.admission import Admission
 from pidispatch.queue.bells import RedisBell, queue_of
 from pidispatch.queue.boot import AtBoot
-from pidispatch.queue.broker import WokenBroker, check_redis, make_broker
+from pidispatch.queue.broker import WokenBroker, make_broker
 from pidispatch.queue.prefetch import PrefetchThreads
+from pidispatch.queue.server import check_redis
 from pidispatch.queue.shutdown import PromptShutdown
 from pidispatch.queue.threads import BesideTheWorker
 from pidispatch.queue.warm import WarmThreads

@@ -68,3 +68,13 @@ def _no_room(child: Child, used: TreeUse, caps: TreeCaps) -> Refusal | None:
     if caps.each is None:  # a run without a cap of its own may spend anything
         return Refusal(child.number, SPEND_CAP, NO_RUN_CAP)
     return Refusal(child.number, SPEND_CAP) if used.micros + caps.each > caps.micros else None
+
+
+@dataclass(frozen=True, slots=True)
+class ChainAnswer:
+    """What became of one request: the public id of its run, or the word it was refused with, and a second word."""
+
+    request: str
+    run: str | None
+    refused: str | None
+    why: str | None

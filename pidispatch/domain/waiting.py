@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-from pidispatch.domain.files.triggers.cron import is_name
 from pidispatch.domain.files.triggers.waitfor import CONDITIONS_MAX, instant_of
+from pidispatch.domain.names import is_name
 from pidispatch.domain.triggers import WaitAfter, WaitProfile
 
 Condition = WaitAfter | WaitProfile

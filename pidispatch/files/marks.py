@@ -5,7 +5,8 @@ from pathlib import Path
 
 import structlog
 
-from pidispatch.domain.files.triggers import parse_triggers, with_disarmed, without_disarmed
+from pidispatch.domain.files.triggers.file import parse_triggers
+from pidispatch.domain.files.triggers.marking import with_disarmed, without_disarmed
 from pidispatch.domain.oneshot import is_once
 from pidispatch.domain.triggers import Disarmed, Trigger, Triggers
 from pidispatch.errors import ConfigurationRefused, FileInUse

@@ -13,6 +13,7 @@ from pidispatch.domain.rates import Rating
 from pidispatch.errors import GatewayUnavailable
 from pidispatch.ports import ProviderFacts
 
+NAME = "gateway.sock"  # in the run directory
 QUICK_SECONDS = 10.0
 CLOSE_SECONDS = 40.0
 REDACT_SECONDS = 60.0

@@ -9,12 +9,12 @@ from urllib.parse import parse_qs
 
 from pidispatch.domain.redaction import MOST_TEXT, Redactor
 from pidispatch.errors import DatabaseUnavailable
+from pidispatch.gateway.client import NAME
 from pidispatch.gateway.doors import Doors
 from pidispatch.gateway.http1 import Head, Wire, problem
 from pidispatch.gateway.knowledge import Knowledge
 from pidispatch.gateway.sockets import Listener
 
-NAME = "gateway.sock"
 _RUN = re.compile(r"/runs/([1-9][0-9]{0,18})(/directory)?")
 _RUN_ID = re.compile(r"[1-9][0-9]{0,18}")
 _PROVIDER = re.compile(r"/providers/([A-Za-z0-9._-]{1,64})")

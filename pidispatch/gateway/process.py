@@ -17,7 +17,8 @@ from pidispatch.domain.masking import Keys
 from pidispatch.domain.redaction import Redactor
 from pidispatch.errors import ConfigurationRefused, DatabaseUnavailable
 from pidispatch.gateway.bounding import Bounds
-from pidispatch.gateway.control import NAME, Control
+from pidispatch.gateway.client import NAME
+from pidispatch.gateway.control import Control
 from pidispatch.gateway.departures import Departures
 from pidispatch.gateway.doors import DRAIN_SECONDS, Doors
 from pidispatch.gateway.keys import load_secret

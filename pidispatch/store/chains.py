@@ -1,15 +1,14 @@
 """Write the runs that a run asked for, in the transaction that ends it."""
 
-from typing import Any
-
 from sqlalchemy import Connection, text
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.sql import bindparam
 
-from pidispatch.domain.chaintree import Harvest, TreeCaps, TreeUse, within_tree
+from pidispatch.domain.chaintree import ChainAnswer, Harvest, TreeCaps, TreeUse, within_tree
 from pidispatch.domain.outbox import Child, Refusal
-from pidispatch.ports import ChainAnswer, ChainParent
+from pidispatch.ports import ChainParent
 from pidispatch.store.database import Database
+from pidispatch.store.rundetail import answers_in
 
 MOST_TOLD = 100  # answers that are kept word for word; all are counted
 
@@ -73,14 +72,6 @@ class PostgresChains:
     def answers(self, run_id: int) -> tuple[ChainAnswer, ...]:
         with self._database.transaction() as connection:
             return answers_in(connection.execute(ANSWERS, {"id": run_id}).scalar_one_or_none())
-
-
-def answers_in(kept: Any) -> tuple[ChainAnswer, ...]:
-    """The answers as `plant` kept them."""
-    return tuple(
-        ChainAnswer(each["request"], each.get("run"), each.get("refused"), each.get("why"))
-        for each in kept or ()
-    )
 
 
 def plant(connection: Connection, run_id: int, harvest: Harvest) -> None:

@@ -14,9 +14,8 @@ from pidispatch.domain.healthrows import (
 )
 from pidispatch.domain.run import State
 from pidispatch.store.database import Database
-from pidispatch.store.hosts import SILENT_SECONDS, STRANDED_SQL
+from pidispatch.store.hosts import ALIVE_SECONDS, SILENT_SECONDS, STRANDED_SQL
 from pidispatch.store.runs import STOP_ASKED_SQL
-from pidispatch.store.schedules import ALIVE_SECONDS
 from pidispatch.store.standing import NOW
 from pidispatch.store.startable import OCCUPYING_SQL, STARTABLE
 

@@ -7,10 +7,9 @@ from typing import Any
 
 from sqlalchemy import text
 
+from pidispatch.domain.chaintree import ChainAnswer
 from pidispatch.domain.landing import stopped_at
-from pidispatch.ports import ChainAnswer
 from pidispatch.store.asked import DeliveryRecord, deliveries_of
-from pidispatch.store.chains import answers_in
 from pidispatch.store.costs import COST, COST_CLASS, HELD, PRICES
 from pidispatch.store.database import Database
 from pidispatch.store.egress import EgressRecord, egress_of
@@ -286,3 +285,11 @@ def _payload(row: Any) -> PayloadRecord:
 
 def _path(path: bytes | None) -> str | None:
     return None if path is None else path.decode(errors="surrogateescape")
+
+
+def answers_in(kept: Any) -> tuple[ChainAnswer, ...]:
+    """The answers as `plant` kept them."""
+    return tuple(
+        ChainAnswer(each["request"], each.get("run"), each.get("refused"), each.get("why"))
+        for each in kept or ()
+    )

@@ -13,9 +13,9 @@ from pidispatch.domain.standing import Entry, Standing
 from pidispatch.domain.triggers import Missed
 from pidispatch.ports import MakeRun, Planned
 from pidispatch.store.database import Database
+from pidispatch.store.hosts import ALIVE_SECONDS
 from pidispatch.store.planning import CHUNK, Batch, lock_ahead
 
-ALIVE_SECONDS = 60
 MOST = 200  # schedules planned in one transaction
 
 NOW = text("SELECT coalesce(CAST(:now AS timestamptz), clock_timestamp())")

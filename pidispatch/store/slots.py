@@ -8,7 +8,7 @@ from sqlalchemy import Text, TextClause, bindparam, text
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from pidispatch.store.database import Database
-from pidispatch.store.schedules import ALIVE_SECONDS
+from pidispatch.store.hosts import ALIVE_SECONDS
 
 SLOT = """
 SELECT s.schedule, s.planned_at, s.state, s.reason, s.decided_at, r.public_id AS run, r.state AS run_state, r.outcome,

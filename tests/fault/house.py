@@ -20,8 +20,8 @@ from pidispatch.domain.identity import folder_mutex, folder_scope
 from pidispatch.domain.run import NewRun
 from pidispatch.entrypoints.scripted import Asked, ScriptedProvider
 from pidispatch.errors import DatabaseUnavailable
+from pidispatch.gateway.client import NAME as CONTROL
 from pidispatch.gateway.client import ControlDoors
-from pidispatch.gateway.control import NAME as CONTROL
 from pidispatch.services.account import server_account
 from pidispatch.services.cluster import DATABASE
 from pidispatch.services.faults import ServiceFailed

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from pidispatch.domain.files.triggers import without_disarmed
+from pidispatch.domain.files.triggers.marking import without_disarmed
 from pidispatch.domain.subject import RunSubject
 from pidispatch.store.arrivals import PostgresArrivals
 from tests.flows.site import Site

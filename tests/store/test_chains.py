@@ -5,13 +5,13 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from sqlalchemy import event, text
 
-from pidispatch.domain.chaintree import Harvest, TreeCaps
+from pidispatch.domain.chaintree import ChainAnswer, Harvest, TreeCaps
 from pidispatch.domain.identity import chained_run_id
 from pidispatch.domain.outbox import Child, Refusal
 from pidispatch.domain.outcome import End
 from pidispatch.domain.run import BoxEnd, Outcome, Result
 from pidispatch.errors import StaleEpoch
-from pidispatch.ports import Admitted, CallEnd, ChainAnswer
+from pidispatch.ports import Admitted, CallEnd
 from pidispatch.store import requeueing
 from pidispatch.store.calls import PostgresCallLedger, PostgresTickets
 from pidispatch.store.chains import PostgresChains

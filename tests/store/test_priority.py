@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from sqlalchemy import text
 
-from pidispatch.domain.files.triggers import parse_triggers
+from pidispatch.domain.files.triggers.file import parse_triggers
 from pidispatch.domain.standing import standing_of
 from pidispatch.ports import Admitted
 from tests.store.builders import a_host, a_run, try_next, value

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from pidispatch.domain.files.triggers import without_disarmed
+from pidispatch.domain.files.triggers.marking import without_disarmed
 from pidispatch.domain.outcome import End
 from pidispatch.domain.run import BoxEnd, Outcome
 from pidispatch.domain.subject import RunSubject

@@ -17,7 +17,7 @@ from pidispatch.domain.files.providers import ProviderEntries, parse_providers
 from pidispatch.domain.files.scopedlimits import ScopedLimits, parse_scoped_limits
 from pidispatch.domain.files.scopes import ScopeKind
 from pidispatch.domain.files.summary import counts_of, in_words
-from pidispatch.domain.files.triggers import parse_triggers
+from pidispatch.domain.files.triggers.file import parse_triggers
 from pidispatch.domain.pause import PauseWindows
 from pidispatch.domain.triggers import Triggers
 from pidispatch.errors import ConfigurationRefused

@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import gc
 import io
 import os
 import sys
@@ -10,6 +11,9 @@ from typing import TextIO
 from pidispatch.entrypoints.cli.commands import cli
 from pidispatch.entrypoints.cli.output import READER_LEFT, complain
 from pidispatch.errors import PidispatchError
+
+# An import makes many objects and little garbage: to look for it as often as usual is an eighth of a short command.
+GARBAGE_AFTER = 100_000
 
 CANNOT_WRITE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF}
 
@@ -20,6 +24,7 @@ def main() -> None:
     141: who read standard output left (`| head`). Whatever standard output cannot take, a command never ends in a
     traceback for it, and what it had stored by then stays stored.
     """
+    gc.set_threshold(GARBAGE_AFTER)
     hold_descriptors()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

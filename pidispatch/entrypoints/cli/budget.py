@@ -11,7 +11,6 @@ if TYPE_CHECKING:
 
 
 def budget(as_json: AsJson = False) -> None:
-    """Show each limit on spend: used, cap, what is only held and by which runs, and when it resets (UTC)."""
     from pidispatch.app.installation import Installation
     from pidispatch.app.verbs import queue
 

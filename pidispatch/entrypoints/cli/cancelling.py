@@ -23,7 +23,6 @@ def cancel(
     reason: Reason = None,
     as_json: AsJson = False,
 ) -> None:
-    """End a run, in whatever state it is; exit code 0 when its container is proven gone and all of it settled."""
     if (run is None) != everything:
         raise typer.BadParameter("give exactly one of RUN and --all")
     from pidispatch.app.installation import Installation

@@ -5,7 +5,6 @@ from pidispatch.entrypoints.cli.output import print_json, print_table
 
 
 def config(as_json: AsJson = False) -> None:
-    """Show each setting and where it came from; no secret is shown."""
     from pidispatch.config import describe
     from pidispatch.config.environment import read_settings
 

@@ -7,7 +7,7 @@ import typer
 from pidispatch.entrypoints.cli.options import AsJson
 from pidispatch.entrypoints.cli.output import err, out, plain, print_json
 
-db = typer.Typer(name="db", help="Upgrade, check and read the database.", no_args_is_help=True)
+db = typer.Typer(no_args_is_help=True)
 
 
 @db.command()

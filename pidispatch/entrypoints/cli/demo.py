@@ -32,7 +32,6 @@ def demo(
         ),
     ] = "openai-completions",
 ) -> None:
-    """Run pi once in a real box on a sample repository and show the diff, the record and the SQL."""
     from pidispatch.app.sample import changes, make_sample
     from pidispatch.app.up import running
     from pidispatch.config import load

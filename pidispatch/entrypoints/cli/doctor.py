@@ -7,7 +7,6 @@ from pidispatch.entrypoints.cli.output import out, plain, print_json
 
 
 def doctor(as_json: AsJson = False) -> None:
-    """Check everything; exit code 0 unless something FAILED, then 1 with the way out of each."""
     from pidispatch.app.doctor import Grade, examine
     from pidispatch.app.installation import Installation
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pidispatch.app.egress import EgressState
     from pidispatch.domain.egress import Entry
 
-egress = typer.Typer(help="Which hosts runs may reach.", invoke_without_command=True, no_args_is_help=False)
+egress = typer.Typer(invoke_without_command=True, no_args_is_help=False)
 
 
 @egress.callback()

@@ -23,7 +23,7 @@ from pidispatch.entrypoints.cli.wording import (
 )
 
 if TYPE_CHECKING:
-    from pidispatch.app.verbs.read import AttemptRecord, DeliveryRecord, Explanation, Lateness, RunRecord
+    from pidispatch.app.verbs.explain import AttemptRecord, DeliveryRecord, Explanation, Lateness, RunRecord
     from pidispatch.domain.explain import GateLine, LastAnswer, WaitsFor
 
 MOST_TOLD = 10  # who asked, on a screen
@@ -35,12 +35,11 @@ _CAUSES = {
 
 
 def explain(run: RunName, as_json: AsJson = False) -> None:
-    """Say of one run which gates it passed, which stopped it, and with which numbers."""
     from pidispatch.app.installation import Installation
-    from pidispatch.app.verbs import read
+    from pidispatch.app.verbs import explain as why
 
     with Installation.here() as here:
-        found = read.explain(here, run)
+        found = why.explain(here, run)
     if as_json:
         print_json(found)
     else:

@@ -18,7 +18,6 @@ def forget_host(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """End every run of a dead host as lost: its slots are free, what may have been spent stays spent."""
     from pidispatch.app.installation import Installation
     from pidispatch.app.verbs import control
 

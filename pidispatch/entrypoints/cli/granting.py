@@ -25,7 +25,6 @@ def grant(
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Let a run that stopped at a cap go on, as a new run with its folder and its session: every gate holds again."""
     from pidispatch.app.installation import Installation
     from pidispatch.app.verbs import control
 

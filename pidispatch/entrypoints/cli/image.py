@@ -7,7 +7,7 @@ import typer
 from pidispatch.entrypoints.cli.options import AsJson
 from pidispatch.entrypoints.cli.output import err, out, plain, print_json
 
-image = typer.Typer(name="image", help="Build and check the job image.", no_args_is_help=True)
+image = typer.Typer(no_args_is_help=True)
 
 
 @image.command()

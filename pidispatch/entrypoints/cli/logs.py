@@ -14,7 +14,6 @@ def logs(
     run: RunName,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the container ends.")] = False,
 ) -> None:
-    """Print the output of a run's container, without control characters."""
     from pidispatch.app.installation import Installation
     from pidispatch.app.output import Gone, NotYet, Output, output_of
 

@@ -27,7 +27,6 @@ Now = Annotated[bool, typer.Option("--now", help="Refuse every model call too, a
 def pause(
     scope: Scope = EVERYTHING, now: Now = False, reason: Reason = None, as_json: AsJson = False
 ) -> None:
-    """Start nothing more, everywhere or in one scope; runs that have started go on, with --now without model calls."""
     from pidispatch.app.installation import Installation
     from pidispatch.app.verbs import control
 
@@ -44,7 +43,6 @@ def pause(
 
 
 def resume(scope: Scope = EVERYTHING, reason: Reason = None, as_json: AsJson = False) -> None:
-    """Let runs start again."""
     from pidispatch.app.installation import Installation
     from pidispatch.app.verbs import control
 

@@ -24,7 +24,6 @@ ModelName = Annotated[
 
 
 def prices(model: ModelName = None, as_json: AsJson = False) -> None:
-    """Say what a model costs now, in dollars for a million tokens, and from where: exit code 1 when one has no price."""
     from pidispatch.app import prices as book
     from pidispatch.config.environment import read_settings
 

@@ -18,7 +18,6 @@ def requeue(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Queue a run that has ended once more, as a new run: every gate and every limit holds again."""
     task = None if task_file is None else task_bytes(None, task_file)
 
     from pidispatch.app.installation import Installation

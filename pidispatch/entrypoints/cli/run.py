@@ -135,7 +135,6 @@ def run(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Queue one run of the agent in FOLDER, or the run of a schedule."""
     of_the_run = {"--flow": flow, "--provider": provider, "--model": model, "--max-turns": max_turns}
     of_the_run |= {"--max-cost": max_cost, "--exclude-tools": exclude_tools}
     of_the_run |= {"--image": image, "--priority": priority, "--force": force or None, "--after": after}

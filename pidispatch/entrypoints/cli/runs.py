@@ -29,7 +29,6 @@ def runs(
     state: Annotated[State | None, typer.Option(help="Only runs in this state.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List runs, newest first."""
     from pidispatch.app.installation import Installation
     from pidispatch.app.verbs import read
 
@@ -61,7 +60,6 @@ def _row(run: "RunRecord") -> Sequence[object]:
 
 
 def show(run: RunName, as_json: AsJson = False) -> None:
-    """Show everything that is known of one run."""
     from pidispatch.app.installation import Installation
     from pidispatch.app.verbs import read
 

@@ -18,12 +18,10 @@ def set_key(
     value: Annotated[str, typer.Argument(metavar="VALUE", help="secretProfiles: name:/path,name:/path")],
     as_json: AsJson = False,
 ) -> None:
-    """Set a key of the settings overlay; the next run that starts obeys it."""
     _change(key, value, as_json=as_json)
 
 
 def unset_key(key: Key, as_json: AsJson = False) -> None:
-    """Take a key out of the settings overlay; environment and defaults hold again."""
     _change(key, None, as_json=as_json)
 
 

@@ -18,7 +18,6 @@ Check = Annotated[bool, typer.Option("--check", help="End with exit code 1 when 
 
 
 def status(as_json: AsJson = False, check: Check = False) -> None:
-    """Show the queue: runs by state, workers, hosts, pauses, what today may still start, and what is red."""
     from pidispatch.app.health import QUICK, busy_providers, document, standing_and_health
     from pidispatch.app.installation import Installation
 

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from pidispatch.domain.event import problem_of
-from pidispatch.domain.files.triggers import entry_document
+from pidispatch.domain.files.triggers.printing import entry_document
 from pidispatch.domain.verdicts import Match
 from pidispatch.entrypoints.cli.verdictwording import gate_name, problem_in_words, reason_in_words
 

@@ -12,7 +12,6 @@ def up(
         bool, typer.Option("--detach-runs", help="At Ctrl-C leave running boxes to the next `up`.")
     ] = False,
 ) -> None:
-    """Start services, migrations, image, gateway and worker in the foreground; Ctrl-C stops them."""
     from pidispatch.app.up import run_up
     from pidispatch.config.environment import read_settings
 
@@ -30,7 +29,6 @@ def worker(
         bool, typer.Option("--stop-runs", help="At SIGTERM stop this host's runs first.")
     ] = False,
 ) -> None:
-    """Start a worker (`dramatiq pidispatch.actors`); at SIGTERM it ends within 2 s, and its runs go on."""
     if drain and stop_runs:
         raise typer.BadParameter("give at most one of --drain and --stop-runs")
     from pidispatch.app.up import exec_worker

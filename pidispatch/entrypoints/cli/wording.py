@@ -3,15 +3,14 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from pidispatch.domain.files.triggers.waitfor import instant_of
 from pidispatch.domain.run import OCCUPYING, State
 from pidispatch.entrypoints.cli.output import cell
 
 if TYPE_CHECKING:
+    from pidispatch.app.verbs.explain import BreakerRecord
     from pidispatch.app.verbs.queue import QueueStatus
     from pidispatch.app.verbs.read import (
         AttemptRecord,
-        BreakerRecord,
         RunRecord,
         SessionRecord,
         WaitRecord,
@@ -116,6 +115,8 @@ def wait_in_words(wait: "WaitRecord") -> Iterator[str]:
 
 
 def _condition(kept: Any) -> str:
+    from pidispatch.domain.files.triggers.waitfor import instant_of
+
     match kept:
         case {"after": str(text)} if (instant := instant_of(text)) is not None:
             return f"after {cell(instant)}"

@@ -1,20 +1,13 @@
 """Read `on` of a schedule."""
 
-import re
-
 from pidispatch.domain.files.pausewindows import zone_name
 from pidispatch.domain.files.triggers.draft import Draft
 from pidispatch.domain.files.triggers.part import Part
 from pidispatch.domain.files.triggers.pattern import pattern_problem
+from pidispatch.domain.names import NAME_WANTED, is_name
 from pidispatch.domain.triggers import Missed
 
 ID_MAX = 200
-NAME_WANTED = "letters, digits, dot, dash and underscore"
-_NAME = re.compile(r"[A-Za-z0-9._-]+")
-
-
-def is_name(text: str) -> bool:
-    return _NAME.fullmatch(text) is not None
 
 
 def take_id(part: Part, draft: Draft) -> str:

@@ -8,18 +8,15 @@ from pidispatch.domain.files.triggers.draft import Draft
 from pidispatch.domain.files.triggers.nearmiss import MODELS, sweep
 from pidispatch.domain.files.triggers.part import Part
 from pidispatch.domain.money import WANTED, micros_of
-
-MODELS_MAX = 16
-_PROVIDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_MODEL = re.compile(r"(?=.{1,64}$)[~@]?[A-Za-z0-9][A-Za-z0-9._:/@-]*")
+from pidispatch.domain.names import MODEL, MODELS_MAX, PROVIDER, is_provider_and_model
 
 
 def read_models(draft: Draft) -> None:
     """These fields alone take null for absent, since schedules were once copied without a look."""
     sweep((draft.run, draft.on), MODELS)
     run, work = draft.run, draft.work
-    work["provider"] = _word(run, "provider", _PROVIDER, "letters, digits, dot, dash and underscore")
-    work["model"] = _word(run, "model", _MODEL, "letters, digits and . _ - : / @")
+    work["provider"] = _word(run, "provider", PROVIDER, "letters, digits, dot, dash and underscore")
+    work["model"] = _word(run, "model", MODEL, "letters, digits and . _ - : / @")
     work["max_turns"] = run.whole("maxTurns", maximum=COLUMN_MAX)
     work["models"] = _list(run, work["provider"], work["model"])
     work["max_cost_micros"] = _amount(run)
@@ -55,12 +52,6 @@ def _list(run: Part, provider: str | None, model: str | None) -> tuple[str, ...]
             "models", "must hold this entry's own provider/model, spelled as in run, or no run could start"
         )
     return tuple(names)
-
-
-def is_provider_and_model(text: str) -> bool:
-    """Whether it is `provider/model`, where the model's name may hold slashes."""
-    provider, _, model = text.partition("/")
-    return bool(_PROVIDER.fullmatch(provider) and _MODEL.fullmatch(model))
 
 
 def _amount(run: Part) -> int | None:

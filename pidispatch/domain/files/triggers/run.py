@@ -4,7 +4,6 @@ import re
 
 from pidispatch.domain.files.jsonfile import Number, shown
 from pidispatch.domain.files.scopes import trim
-from pidispatch.domain.files.triggers.cron import NAME_WANTED, is_name
 from pidispatch.domain.files.triggers.draft import Draft
 from pidispatch.domain.files.triggers.extras import read_egress, read_priority
 from pidispatch.domain.files.triggers.models import read_models
@@ -13,6 +12,7 @@ from pidispatch.domain.files.triggers.on import read_narrowing
 from pidispatch.domain.files.triggers.part import Part
 from pidispatch.domain.files.triggers.secrets import read_secrets
 from pidispatch.domain.files.triggers.waitfor import read_wait
+from pidispatch.domain.names import NAME_WANTED, is_name
 from pidispatch.domain.triggers import Kind, TriggerType, Work
 
 INSTRUCTIONS_MAX = 2000

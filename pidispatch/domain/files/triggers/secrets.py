@@ -5,9 +5,9 @@ import re
 from pidispatch.domain.boxnames import is_reserved_for_secrets
 from pidispatch.domain.files.jsonfile import Node, shown
 from pidispatch.domain.files.scopes import trim
-from pidispatch.domain.files.triggers.cron import NAME_WANTED, is_name
 from pidispatch.domain.files.triggers.draft import Draft
 from pidispatch.domain.files.triggers.part import Part
+from pidispatch.domain.names import NAME_WANTED, is_name
 
 SECRETS_MAX = 16
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

@@ -5,10 +5,10 @@ from datetime import UTC, datetime, timedelta, timezone
 
 from pidispatch.domain.files.jsonfile import Node, shown
 from pidispatch.domain.files.scopes import trim
-from pidispatch.domain.files.triggers.cron import NAME_WANTED, is_name
 from pidispatch.domain.files.triggers.draft import Draft
 from pidispatch.domain.files.triggers.nearmiss import WAIT, sweep
 from pidispatch.domain.files.triggers.part import Part
+from pidispatch.domain.names import NAME_WANTED, is_name
 from pidispatch.domain.triggers import WaitAfter, WaitProfile
 
 CONDITIONS_MAX = 4

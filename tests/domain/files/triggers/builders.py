@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from pidispatch.domain.files.triggers import parse_triggers
+from pidispatch.domain.files.triggers.file import parse_triggers
 from pidispatch.errors import ConfigurationRefused
 
 FILE = "triggers.json"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pidispatch.domain.files.triggers import parse_triggers
+from pidispatch.domain.files.triggers.file import parse_triggers
 from pidispatch.domain.triggers import (
     CommentEvent,
     Cron,

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pidispatch.domain.files.triggers import parse_triggers, with_disarmed, without_disarmed
+from pidispatch.domain.files.triggers.file import parse_triggers
+from pidispatch.domain.files.triggers.marking import with_disarmed, without_disarmed
 from pidispatch.domain.triggers import Disarmed
 from pidispatch.errors import ConfigurationRefused
 from tests.domain.files.triggers.builders import ISSUE, LABEL, changed, text

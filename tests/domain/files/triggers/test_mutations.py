@@ -6,7 +6,8 @@ import random
 
 import pytest
 
-from pidispatch.domain.files.triggers import parse_triggers, with_disarmed, without_disarmed
+from pidispatch.domain.files.triggers.file import parse_triggers
+from pidispatch.domain.files.triggers.marking import with_disarmed, without_disarmed
 from pidispatch.domain.files.triggers.nearmiss import BACKEND, MODELS, TOOLS, WAIT
 from pidispatch.domain.triggers import Disarmed
 from pidispatch.errors import ConfigurationRefused

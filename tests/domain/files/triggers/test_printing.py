@@ -5,7 +5,8 @@ from datetime import UTC, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pidispatch.domain.files.triggers import parse_triggers, write_triggers
+from pidispatch.domain.files.triggers.file import parse_triggers
+from pidispatch.domain.files.triggers.printing import write_triggers
 from pidispatch.domain.files.triggers.run import BACKENDS, TOOL_NAMES
 from pidispatch.domain.files.triggers.vocabulary import REVIEW_STATES, WORDS
 from pidispatch.domain.triggers import (
