@@ -4,7 +4,7 @@ BIN := .venv/bin
 TESTS ?= tests
 UV_COMPILE = UV_CUSTOM_COMPILE_COMMAND='make lock' .setup/uv/bin/uv pip compile --quiet --python-version 3.11 --generate-hashes --no-emit-index-url
 
-.PHONY: help setup demo test fault chaos lint format lock bench stop clean
+.PHONY: help setup demo test nightly fault chaos docs lint format lock bench stop clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -18,11 +18,17 @@ demo: setup  ## one real run, end to end, against a scripted provider
 test: setup lint  ## lint, then every test (TESTS=tests/store picks some)
 	@$(BIN)/pytest -n 2 --dist loadfile -rfEs $(TESTS)
 
+nightly: setup  ## every test in its large form, which takes hours (TESTS= as above)
+	@PIDISPATCH_NIGHTLY=1 $(BIN)/pytest -n 2 --dist loadfile -rfEs --timeout 7200 $(TESTS)
+
 fault: setup  ## kill every part at every step of a run (QUICK=1: a few cells); writes docs/fault-matrix.md
 	@$(BIN)/python -m tests.fault.run $(if $(QUICK),--quick,--document docs/fault-matrix.md)
 
 chaos: setup  ## 200 runs through ten minutes of random kill -9 (RUNS=, MINUTES=, SEED=)
 	@$(BIN)/python -m tests.fault.chaos $(if $(RUNS),--runs $(RUNS)) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED))
+
+docs: setup  ## write the pages that are made of the code
+	$(BIN)/python scripts/words_page.py
 
 lint: setup  ## ruff, mypy and the import contracts
 	$(BIN)/ruff check .

@@ -28,6 +28,7 @@ from admission import new_database, server  # noqa: E402
 from sides.events import bare_loop, events, file_of  # noqa: E402
 from sqlalchemy import text  # noqa: E402
 
+from pidispatch.domain.ask import Ask  # noqa: E402
 from pidispatch.domain.hostidentity import Identity  # noqa: E402
 from pidispatch.domain.matching import match as match_event  # noqa: E402
 from pidispatch.domain.standing import Zone, Zones, standing_of  # noqa: E402
@@ -85,7 +86,7 @@ def entries(many: int, pattern: Callable[[int], str]) -> Triggers:
                 n,
                 n + 1,
                 Cron(pattern(n), ZONES[n % len(ZONES)]),
-                Work(Kind.LOCAL, flow="tidy", folder=f"/repos/s{n}", task="Tidy up"),
+                Work(Kind.LOCAL, Ask(flow="tidy"), folder=f"/repos/s{n}", task="Tidy up"),
                 id=f"s{n}",
             )
             for n in range(many)

@@ -2,10 +2,12 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
+from pidispatch.domain import words
 from pidispatch.domain.arrival import CLI, Arrival, Arrived, Became, Delivery
+from pidispatch.domain.ask import NOTHING_ASKED, Ask
 from pidispatch.domain.identity import folder_mutex, folder_scope, local_run_id
 from pidispatch.domain.run import NewRun
 from pidispatch.domain.subject import RunSubject, folder_subject
@@ -17,24 +19,13 @@ from pidispatch.ports import Arrivals, Bell, FolderState, GitBox, LocalFolder, O
 
 @dataclass(frozen=True, slots=True)
 class LocalRequest:
-    """A person asks for one run in a folder. None means: as configured when it starts.
-
-    One with `after` is held until that instant (aware). `egress` are entries as of the allowlist. What it may spend can only be less than is configured.
-    """
+    """A person asks for one run in a folder. One with `after` is held until that instant (aware)."""
 
     folder: str
     task: bytes
-    flow: str | None = None
-    provider: str | None = None
-    model: str | None = None
-    image: str | None = None
-    max_turns: int | None = None
-    priority: int = 0
+    ask: Ask = NOTHING_ASKED
     force: bool = False
     after: datetime | None = None
-    egress: tuple[str, ...] = ()
-    max_cost_micros: int | None = None
-    exclude_tools: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +73,7 @@ class Ingest:
             # Whoever asks again means it, so that two minutes' requests are two runs.
             return Arrival(Delivery(CLI, public_id), _subject(request, run.scope), run, WhileRunning.PARALLEL)
 
-        return self.take_in(public_id, folder, make, image=request.image, force=request.force)
+        return self.take_in(public_id, folder, make, image=request.ask.image, force=request.force)
 
     def take_in(
         self,
@@ -113,13 +104,13 @@ class Ingest:
     def _public_id(self, request: LocalRequest, folder: LocalFolder) -> str:
         return local_run_id(
             folder=folder.path.encode(errors="surrogateescape"),
-            flow=request.flow,
+            flow=request.ask.flow,
             task=request.task,
             asked_at=self._clock(),
-            provider=request.provider,
-            model=request.model,
+            provider=request.ask.provider,
+            model=request.ask.model,
             after=request.after,
-            bounds=(request.max_cost_micros, request.exclude_tools),
+            bounds=replace(request.ask, provider=None, model=None).of_its_own(),
         )
 
     def _row(self, request: LocalRequest, folder: LocalFolder, state: FolderState, public_id: str) -> NewRun:
@@ -136,16 +127,8 @@ class Ingest:
             mutex=folder_mutex(self._host, folder.device, folder.inode),
             target=f"local:{_printable(folder.basename)}",
             pinned_host=self._host,
-            flow=request.flow,
-            provider=request.provider,
-            model=request.model,
-            image=request.image,
-            max_turns=request.max_turns,
-            priority=request.priority,
-            cost_cap_micros=request.max_cost_micros,
-            excluded_tools=request.exclude_tools,
+            ask=request.ask,
             wait_for=() if request.after is None else (WaitAfter(request.after),),
-            egress_hosts=request.egress,
         )
 
     def _ring(self) -> bool:
@@ -157,31 +140,23 @@ class Ingest:
 
 
 def _subject(request: LocalRequest, scope: str) -> RunSubject:
-    asked: tuple[object, ...]
-    asked = (
-        request.provider,
-        request.model,
-        request.image,
-        request.max_turns,
-        request.after,
-        *request.egress,
-    )
-    bounds = (request.max_cost_micros, request.exclude_tools)
-    if any(bound is not None for bound in bounds):
-        asked += bounds
-    return folder_subject(scope, request.flow or "", request.task, asked)
+    asked = request.ask.of_its_own()
+    if request.after is not None:
+        asked += (("after", request.after),)
+    return folder_subject(scope, request.ask.lane, request.task, asked)
 
 
 def _require_repository(folder: LocalFolder, state: FolderState, *, force: bool) -> None:
     if not state.is_root:
         problem = state.problem or "it is not the root of a git repository"
-        raise FolderRefused("not-a-git-root", f"{folder.path!r}: {problem}")
+        raise FolderRefused(words.NOT_A_GIT_ROOT, f"{folder.path!r}: {problem}")
     if state.head is None:
-        raise FolderRefused("no-commit", f"{folder.path!r} has no commit yet; commit something first")
+        raise FolderRefused(words.NO_COMMIT, f"{folder.path!r} has no commit yet; commit something first")
     if state.dirty and not force:
         named = f" ({', '.join(state.changed)})" if state.changed else ""
         raise FolderRefused(
-            "dirty", f"{folder.path!r} has changes that are not committed{named}; commit them, or use --force"
+            words.DIRTY,
+            f"{folder.path!r} has changes that are not committed{named}; commit them, or use --force",
         )
 
 

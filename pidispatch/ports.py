@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from pidispatch.domain.arrival import Arrival, Arrived, Delivery
+from pidispatch.domain.ask import Terms
 from pidispatch.domain.catchup import Slot
 from pidispatch.domain.chaintree import ChainAnswer, Harvest
 from pidispatch.domain.disks import FileSystem
@@ -39,29 +40,22 @@ Facts = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """What the cheap checks found for one waiting run: the effective values, the folder's identity, its limits.
+    """What the cheap checks found for one waiting run: what is in force, the folder's identity, its limits.
 
     `mutex` is the scope key of the folder by host, device and inode; None for runs without a folder. `within` are those of
     the directories it lies in, and `owner` is its user. `concurrent`
-    bounds the runs at a time of a scope, `capacity` those of this host. `cost_cap_micros` is micro-dollars.
-    `allowed_models` are provider/model, None for any. `basis` are the operator's files that the limits were read from.
+    bounds the runs at a time of a scope, `capacity` those of this host. `basis` are the operator's files that the limits were read from.
     """
 
-    provider: str
-    model: str
-    image: str
+    terms: Terms
     image_id: str
     engine_id: str
-    max_turns: int
-    max_tokens: int | None
     mutex: str | None
     caps: tuple[Cap, ...]
     capacity: int
     concurrent: Mapping[str, int]
     project: str | None
-    cost_cap_micros: int | None
     facts: Facts
-    allowed_models: Sequence[str] | None = None
     basis: Sequence[Basis] = ()
     within: Sequence[str] = ()
     owner: int | None = None
@@ -868,8 +862,11 @@ class Tickets(Protocol):
 
 
 class Reports(Protocol):
-    def keep_report(self, run_id: int, attempt: int, report: dict[str, Any], *, verified: bool) -> None:
-        """Keep what a box said of itself; a verified report is never replaced. Raises DatabaseUnavailable."""
+    def keep_telemetry(self, run_id: int, attempt: int, said: dict[str, Any]) -> None:
+        """Keep what a box's exit line said; its code, reason and turns stand in for a report where no signed one is.
+
+        Raises DatabaseUnavailable.
+        """
 
     def assume_calls(self, run_id: int) -> int:
         """No gateway answers: turn this run's open calls into `assumed`. Raises DatabaseUnavailable."""

@@ -46,6 +46,10 @@ rm -f "$new.log"
 bring /etc/apt/sources.list /etc/apt/sources.list.d /etc/apt/apt.conf.d/99* /etc/pip.conf "$HOME/.npmrc" "$HOME/.config/pip" \
     /etc/ssl/certs /usr/local/share/ca-certificates /etc/resolv.conf /etc/hosts
 mkdir -p "$new/src" "$new/tmp"
+# The engine asks that its root is a mount, where it unpacks an image.
+mount --bind "$new" "$new"
+mount --make-private "$new"
+mounted+=("$new")
 for place in proc sys dev; do
     mount --rbind "/$place" "$new/$place"
     mount --make-rslave "$new/$place"

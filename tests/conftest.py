@@ -20,13 +20,14 @@ from pidispatch.services.valkey import EmbeddedValkey
 from pidispatch.store import migrating
 from pidispatch.store.database import Database
 from tests.support.pooler import Pooler, a_pooler
+from tests.support.scale import NIGHTLY
 
 # The machine is shared: how long an example takes says nothing. At night there is time for many more of them.
 settings.register_profile(
     "quick", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=25
 )
 settings.register_profile("nightly", settings.get_profile("quick"), max_examples=1000)
-settings.load_profile("nightly" if os.environ.get("PIDISPATCH_NIGHTLY") == "1" else "quick")
+settings.load_profile("nightly" if NIGHTLY else "quick")
 
 TEMPLATE = "template_pd"
 ROOM = 4 * 1024**3

@@ -7,6 +7,7 @@ from typing import Any
 
 import psycopg
 
+from pidispatch.domain.ask import Terms
 from pidispatch.domain.limits import Cap
 from pidispatch.ports import Admitted, Ready
 from pidispatch.store.admission import PostgresAdmissions
@@ -77,18 +78,13 @@ def admit_one(admissions: PostgresAdmissions, caps: tuple[Cap, ...]) -> None:
 
 def ready(number: int, caps: tuple[Cap, ...]) -> Ready:
     return Ready(
-        provider="scripted",
-        model="happy",
-        image="pi-job:latest",
+        terms=Terms("scripted", "happy", "pi-job:latest", max_turns=30),
         image_id="sha256:1",
         engine_id="engine",
-        max_turns=30,
-        max_tokens=None,
         mutex=f"inode:{HOST}:{number}",
         caps=caps,
         capacity=1_000_000,
         concurrent={},
         project=None,
-        cost_cap_micros=None,
         facts={"gates": {"image": "sha256:1", "provider": {"api": "openai-completions", "key": True}}},
     )

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from pidispatch.domain.ask import Ask
 from pidispatch.domain.event import Event, Item, Route
 from pidispatch.domain.triggers import (
     CommentEvent,
@@ -22,7 +23,10 @@ LONGEST_COMMENT = 65_536  # what GitHub takes
 def file_of(many: int) -> Triggers:
     """A quarter each of labels, comments, pull requests and closed issues, every one with words of its own."""
     return Triggers(
-        tuple(Trigger(n, n + 1, _on(n), Work(Kind.GITHUB, flow=f"flow-{n}"), id=f"t{n}") for n in range(many))
+        tuple(
+            Trigger(n, n + 1, _on(n), Work(Kind.GITHUB, Ask(flow=f"flow-{n}")), id=f"t{n}")
+            for n in range(many)
+        )
     )
 
 

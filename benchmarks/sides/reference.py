@@ -73,9 +73,8 @@ class Reference:
         return self
 
     def __exit__(self, *_: object) -> None:
-        assert self._node.stdin is not None
-        self._node.stdin.close()
-        self._node.wait(10)
+        with self._node:  # closes its pipes and waits: the program ends with its input
+            pass
 
     def _heard(self, word: str) -> Any:
         assert self._node.stdout is not None

@@ -4,10 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from pidispatch.domain import capabilities, oneshot
-from pidispatch.domain.breaker import COUNTING, HELD_BACK
-from pidispatch.domain.disks import DISK_LOW
-from pidispatch.domain.files.piauth import OAUTH_LOGIN
+from pidispatch.domain import capabilities, words
+from pidispatch.domain.ask import Terms
 from pidispatch.domain.identity import folder_mutex
 from pidispatch.domain.laps import Laps
 from pidispatch.domain.policy import Policy, Subject
@@ -47,15 +45,15 @@ class Look:
 
     @property
     def provider(self) -> str:
-        return self.run.provider or self.policy.provider
+        return self.run.ask.provider or self.policy.provider
 
     @property
     def model(self) -> str:
-        return self.run.model or self.policy.model
+        return self.run.ask.model or self.policy.model
 
     @property
     def image(self) -> str:
-        return self.run.image or self.policy.image
+        return self.run.ask.image or self.policy.image
 
     def passed(self, gate: str, seen: object) -> None:
         self.facts["gates"][gate] = seen
@@ -114,9 +112,9 @@ class Checks:
         try:
             return self._check_parts(tried)
         except EngineUnavailable:
-            return Deferred("docker-unreachable")
+            return Deferred(words.DOCKER_UNREACHABLE)
         except GatewayUnavailable:
-            return Deferred("gateway-unreachable")
+            return Deferred(words.GATEWAY_UNREACHABLE)
         except FolderRefused as error:
             return Refused(error.reason, None)
 
@@ -129,12 +127,12 @@ class Checks:
             return image
         tried.passed("models", tried.bounds())
         if not tried.policy.allows(tried.provider, tried.model):
-            return Refused("model-not-allowed", None)
+            return Refused(words.MODEL_NOT_ALLOWED, None)
         held_back = self._provider(tried)
         if held_back is not None:
             return held_back
-        if tried.run.skills_dir is not None:
-            self._check_skills(tried.run.skills_dir)
+        if tried.run.ask.skills_dir is not None:
+            self._check_skills(tried.run.ask.skills_dir)
         engine_id = self._images.engine_id()
         tried.laps.lap("engine")
         with self._notes.looking_at(tried.run.run_id, tried.run.epoch):
@@ -143,7 +141,7 @@ class Checks:
             full = self._lacks_room(folder.path)
             if full is not None:
                 tried.passed("disk", full)
-                return Deferred(DISK_LOW)
+                return Deferred(words.DISK_LOW)
             subject = self._subject(tried, folder)
             held_back = self._calendar(tried, subject)
             if held_back is not None:
@@ -154,10 +152,12 @@ class Checks:
         facts = self._images.facts(tried.image)
         tried.passed("image", None if facts is None else facts.image_id)
         if facts is None:
-            return Refused("job-image-missing", None)
+            return Refused(words.JOB_IMAGE_MISSING, None)
         if not facts.runs_here:
-            return Refused("job-image-wrong-arch", None)
-        lacking = capabilities.lacking(facts.labels, capabilities.needed_by(tried.run))
+            return Refused(words.JOB_IMAGE_WRONG_ARCH, None)
+        lacking = capabilities.lacking(
+            facts.labels, capabilities.needed_by(tried.run.ask, replicas=tried.run.replicas)
+        )
         return facts if lacking is None else Refused(lacking, None)
 
     def _provider(self, tried: Look) -> Deferred | Refused | None:
@@ -166,26 +166,30 @@ class Checks:
         provider = self._doors.provider(tried.provider, tried.model, run.run_id)
         tried.passed("provider", None if provider is None else _seen_of(provider))
         if provider is None:
-            return Refused("provider-unconfigured", "provider-unknown")
+            return Refused(words.PROVIDER_UNCONFIGURED, words.PROVIDER_UNKNOWN)
         tried.rating = provider.rating
         if not provider.credential:
-            oauth = provider.lacks == OAUTH_LOGIN
-            return Refused("provider-unconfigured", OAUTH_LOGIN if oauth else "no-credential")
+            oauth = provider.lacks == words.OAUTH_LOGIN
+            return Refused(words.PROVIDER_UNCONFIGURED, words.OAUTH_LOGIN if oauth else words.NO_CREDENTIAL)
         if tried.policy.max_cost_micros is not None and provider.rating is Rating.UNKNOWN:
-            return Refused("cost-cap-unenforceable", "no-price")
+            return Refused(words.COST_CAP_UNENFORCEABLE, words.NO_PRICE)
         if provider.busy_until is not None and provider.busy_until > now:
-            return Deferred("provider-busy", min(provider.busy_until, now + BUSY_LOOK))
+            return Deferred(words.PROVIDER_BUSY, min(provider.busy_until, now + BUSY_LOOK))
         return None
 
     def _breaker(self, tried: Look) -> Deferred | Refused | None:
         """What waited when its trigger's breaker opened does not start either."""
         word = tried.run.breaker
-        if word == COUNTING:
+        if word == words.BREAKER_COUNTING:
             word = self._held_back(tried.run.run_id)
         if word is None:
             return None
         tried.passed("breaker", word)
-        return Deferred(word, tried.run.now + COUNTED_SOON) if word == COUNTING else Refused(HELD_BACK, None)
+        return (
+            Deferred(word, tried.run.now + COUNTED_SOON)
+            if word == words.BREAKER_COUNTING
+            else Refused(words.BREAKER_OPEN, None)
+        )
 
     def _spent(self, tried: Look) -> Refused | None:
         """A look before anything is asked of others; the transaction decides between two at once."""
@@ -199,16 +203,17 @@ class Checks:
         at = None if mark is None else mark.at
         tried.passed("one-shot", {"key": run.one_shot, "spent_by": by, "at": at})
         return Refused(
-            oneshot.SPENT, oneshot.BY_ANOTHER_RUN if run.spent_by is not None else oneshot.BY_A_MARK
+            words.ONCE_ALREADY_SPENT,
+            words.BY_ANOTHER_RUN if run.spent_by is not None else words.BY_A_MARK_IN_THE_FILE,
         )
 
     def _calendar(self, tried: Look, subject: Subject) -> Deferred | Refused | None:
         until = tried.policy.paused_until(subject, tried.run.now)
         tried.passed("pause-windows", None if until is None else until.isoformat())
         if until is not None:
-            return Deferred("pause-window", until)
+            return Deferred(words.PAUSE_WINDOW, until)
         if tried.policy.lacks_run_cap(subject):
-            return Refused("config-refused", "dollar-window-without-run-cap")
+            return Refused(words.CONFIG_REFUSED, words.DOLLAR_WINDOW_WITHOUT_RUN_CAP)
         return None
 
     def _subject(self, tried: Look, folder: LocalFolder) -> Subject:
@@ -226,21 +231,23 @@ class Checks:
         policy, run = tried.policy, tried.run
         caps = policy.caps_for(subject, costs=tried.rating not in {Rating.FREE, Rating.PLAN})
         return Ready(
-            provider=tried.provider,
-            model=tried.model,
-            image=tried.image,
+            terms=Terms(
+                provider=tried.provider,
+                model=tried.model,
+                image=tried.image,
+                max_turns=run.ask.max_turns or policy.max_turns,
+                max_tokens=run.ask.max_tokens or policy.max_tokens,
+                cost_cap_micros=policy.cost_cap_within(caps),
+                allowed_models=policy.allowed_models,
+            ),
             image_id=image_id,
             engine_id=engine_id,
-            max_turns=run.max_turns or policy.max_turns,
-            max_tokens=run.max_tokens or policy.max_tokens,
             mutex=self._mutex(run, folder),
             caps=caps,
             capacity=policy.concurrency,
             concurrent=policy.concurrent_for(subject),
             project=subject.project,
-            cost_cap_micros=policy.cost_cap_within(caps),
             facts=tried.facts,
-            allowed_models=policy.allowed_models,
             basis=policy.basis,
             within=self._within(run, folder),
             owner=folder.uid if run.kind == LOCAL else None,

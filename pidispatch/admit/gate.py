@@ -95,13 +95,15 @@ class AdmissionGate:
     def _try(self, run: Waiting, policy: Policy | Refused, laps: Laps) -> Answer:
         if isinstance(policy, Refused):
             facts: Facts = {"gates": {"settings": policy.reason}}
-            self._admissions.refuse(run, refusal=policy, provider=run.provider, model=run.model, facts=facts)
+            self._admissions.refuse(
+                run, refusal=policy, provider=run.ask.provider, model=run.ask.model, facts=facts
+            )
             return policy
         # An operator's word for one run is in force as it is; the windows say whether there is room for it.
-        granted = policy.with_run_cap(run.cost_cap_micros) if run.granted else policy
-        in_force = granted.narrowed(cost_cap=run.cost_cap_micros, models=run.models_asked)
+        granted = policy.with_run_cap(run.last_cost_cap) if run.granted else policy
+        in_force = granted.narrowed(cost_cap=run.last_cost_cap, models=run.ask.allowed_models)
         # What an earlier attempt reserved counts its own models alone.
-        in_force = in_force.within(run.allowed_models)
+        in_force = in_force.within(run.last_models)
         tried = Look(run, in_force, laps)
         checked = self._checks.check(tried)
         match checked:

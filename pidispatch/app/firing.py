@@ -9,6 +9,7 @@ from pidispatch.app.triggers import NoSuchTrigger, NotScheduled, read_triggers
 from pidispatch.app.triggerzone import host_zone
 from pidispatch.config import Settings
 from pidispatch.config.environment import beneath
+from pidispatch.domain import words
 from pidispatch.domain.arrival import Arrival
 from pidispatch.domain.identity import manual_run_id
 from pidispatch.domain.standing import Entry, Zone, Zones, standing_of
@@ -69,7 +70,7 @@ class ByHand:
         try:
             folder = self._open_folder((work.folder or "").encode(errors="surrogateescape"))
         except UnicodeEncodeError:
-            raise FolderRefused("local-folder-missing", f"{work.folder!r} can be no folder") from None
+            raise FolderRefused(words.LOCAL_FOLDER_MISSING, f"{work.folder!r} can be no folder") from None
 
         def make(state: FolderState) -> Arrival:
             made = self._runs.by_hand(entry, public_id, state.head)
@@ -77,7 +78,7 @@ class ByHand:
                 raise NotFired(f"the entry {entry.id} starts nothing: {made.reason}")
             return made
 
-        return self._ingest.take_in(public_id, folder, make, image=work.image, force=True)
+        return self._ingest.take_in(public_id, folder, make, image=work.ask.image, force=True)
 
 
 def require_one_file(settings: Settings) -> None:

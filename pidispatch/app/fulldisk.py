@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pidispatch.config import Settings
-from pidispatch.domain.disks import DISK_LOW_SHARED, FileSystem
+from pidispatch.domain import words
+from pidispatch.domain.disks import FileSystem
 from pidispatch.domain.sandbox import LABEL_ROLE, LABEL_RUN, MIB, ROLE_JOB
 from pidispatch.errors import DiskFull, EngineUnavailable, PidispatchError
 from pidispatch.ports import BoxState, Occupants
@@ -96,7 +97,7 @@ def say_why(ended: Sequence[EndedBox], occupants: Occupants) -> None:
     for box in ended:
         run = occupants.occupant(box.run_id)
         if run is not None and run.container_id == box.container_id:
-            occupants.request_stop(box.run_id, reason=DISK_LOW_SHARED)
+            occupants.request_stop(box.run_id, reason=words.DISK_LOW_SHARED)
 
 
 def _is_ours(box: BoxState, settings: Settings) -> bool:

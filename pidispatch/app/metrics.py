@@ -5,7 +5,7 @@ from datetime import datetime
 
 from pidispatch import __version__
 from pidispatch.domain.disks import FileSystem
-from pidispatch.domain.health import Health, Word
+from pidispatch.domain.health import FaultWord, Health
 from pidispatch.domain.limits import Unit
 from pidispatch.monitoring.metrics import Gauge
 from pidispatch.store.measures import Today
@@ -24,7 +24,7 @@ def health_gauges(health: Health) -> Iterable[Gauge]:
         "pidispatch_health_red",
         "1 for each fault that is red now",
         ("fault",),
-        {(str(word),): float(word in red) for word in Word},
+        {(str(word),): float(word in red) for word in FaultWord},
     )
 
 

@@ -9,7 +9,7 @@ from pidispatch.app.installation import Installation
 from pidispatch.app.metrics import disk_gauges, health_gauges, provider_gauge, queue_gauges
 from pidispatch.app.rooms import places_of
 from pidispatch.app.verbs.queue import standing_of
-from pidispatch.domain.health import Health, Word, unanswered
+from pidispatch.domain.health import FaultWord, Health, unanswered
 from pidispatch.errors import PidispatchError
 from pidispatch.monitoring.metrics import CONTENT_TYPE, Gauge, exposition
 from pidispatch.monitoring.refreshed import PATIENCE, Refreshed
@@ -18,7 +18,7 @@ from pidispatch.runtime.engine import Engine
 from pidispatch.runtime.filesystems import measure
 from pidispatch.store.measures import measure_today
 
-UNREADABLE = {Word.DATABASE_SILENT, Word.SCHEMA_DIFFERS}
+UNREADABLE = {FaultWord.DATABASE_SILENT, FaultWord.SCHEMA_DIFFERS}
 
 
 @dataclass(frozen=True, slots=True)

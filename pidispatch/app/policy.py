@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pidispatch.app.operatorfiles import base_of, overlay_file
 from pidispatch.config import Settings
+from pidispatch.domain import words
 from pidispatch.domain.files.inforce import FileName
 from pidispatch.domain.files.overlay import Effective, Overlay, merge, money_problems, parse_overlay
 from pidispatch.domain.files.pausewindows import parse_pause_windows
@@ -21,7 +22,7 @@ from pidispatch.files import LiveFile, LiveFiles, StrictFile, Unusable
 from pidispatch.ports import KeptFiles, Refused
 
 MOST_AT_A_TIME = 2**31 - 1  # what the column holds; no host comes near it
-INVALID = Refused("settings-overlay-invalid", None)
+INVALID = Refused(words.SETTINGS_OVERLAY_INVALID, None)
 
 
 class FilePolicies:

@@ -61,11 +61,11 @@ class Desk:
 
     def submit(self, request: LocalRequest) -> Submission:
         """Raises FolderRefused (then nothing is left), EngineUnavailable, ImageMissing, DatabaseUnavailable."""
-        return self._submission(request.image, lambda: self._ingest.submit(request))
+        return self._submission(request.ask.image, lambda: self._ingest.submit(request))
 
     def fire(self, entry: Entry) -> Submission:
         """Start a schedule now. Raises as `submit`, and NotFired where its entry starts nothing."""
-        return self._submission(entry.trigger.work.image, lambda: self._by_hand.fire(entry))
+        return self._submission(entry.trigger.work.ask.image, lambda: self._by_hand.fire(entry))
 
     def _submission(self, image: str | None, submit: Callable[[], Submitted]) -> Submission:
         try:

@@ -15,6 +15,7 @@ from pidispatch.app.jobimage import ensure_image
 from pidispatch.app.providerfile import forwarded_environment, key_variables, provider_entries
 from pidispatch.config import AT_SIGTERM, AtSigterm, Settings
 from pidispatch.config.environment import environment
+from pidispatch.domain import words
 from pidispatch.errors import PidispatchError
 from pidispatch.ports import KeptFiles
 from pidispatch.services.account import server_account
@@ -188,7 +189,7 @@ def stop_runs(here: Installation, say: Say) -> None:
     live = runs.occupants(here.host)
     for run in live:
         say(f"stopping {run.public_id}")
-        runs.request_stop(run.run_id, reason="shutdown")
+        runs.request_stop(run.run_id, reason=words.SHUTDOWN)
     deadline = time.monotonic() + STOP_SECONDS
     while runs.occupants(here.host) and time.monotonic() < deadline:
         time.sleep(0.25)

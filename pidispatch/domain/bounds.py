@@ -1,28 +1,7 @@
 """Say what an entry of the triggers file bounds its runs by, and where a worker cannot keep to that."""
 
-from typing import TypedDict
-
 from pidispatch.domain.money import dollars
-from pidispatch.domain.triggers import Trigger, Triggers, Work
-
-
-class Bounds(TypedDict):
-    """The fields of a new run that keep it within what was asked."""
-
-    cost_cap_micros: int | None
-    allowed_models: tuple[str, ...] | None
-    excluded_tools: tuple[str, ...] | None
-    skills_dir: bytes | None
-
-
-def bounds_of(work: Work) -> Bounds:
-    """For `NewRun(**bounds_of(work))`: whoever makes a run of an entry takes all of them along."""
-    return Bounds(
-        cost_cap_micros=work.max_cost_micros,
-        allowed_models=work.models or None,
-        excluded_tools=work.exclude_tools or None,
-        skills_dir=None if work.skills_dir is None else path_bytes(work.skills_dir),
-    )
+from pidispatch.domain.triggers import Trigger, Triggers
 
 
 def path_bytes(path: str) -> bytes:
@@ -43,7 +22,7 @@ def bound_problems(triggers: Triggers, file: str, *, max_cost_micros: int | None
 
 def _problem(trigger: Trigger, most: int | None) -> str | None:
     work = trigger.work
-    if most is not None and work.max_cost_micros is not None and work.max_cost_micros > most:
+    if most is not None and work.ask.cost_cap_micros is not None and work.ask.cost_cap_micros > most:
         return f"run.maxCostUsd must not be above PI_MAX_COST_USD, which is {dollars(most)}: an entry can only lower it"
     return None
 

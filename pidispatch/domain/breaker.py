@@ -12,41 +12,10 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import assert_never
 
+from pidispatch.domain import words
 from pidispatch.domain.run import Outcome
 
-HELD_BACK = "breaker-open"  # the word of what was not started
-COUNTING = "breaker-counting"  # why a run waits while an ending of its trigger is being counted
 LONGEST_BACKOFF = timedelta(hours=6)
-
-# What an operator must mend before such a run can start. Caps, pauses and cancels say nothing of the trigger; a word
-# that is not here holds nothing back.
-WILL_NOT_HEAL = frozenset(
-    {
-        "config-refused",
-        "cost-cap-unenforceable",
-        "job-image-commands-unsupported",
-        "job-image-exclude-tools-unsupported",
-        "job-image-missing",
-        "job-image-replicas-unsupported",
-        "job-image-wrong-arch",
-        "job-user-unmappable",
-        "local-folder-missing",
-        "local-folder-not-a-directory",
-        "local-folder-unreadable",
-        "model-not-allowed",
-        "model-policy-unenforceable",
-        "no-commit",
-        "not-a-git-root",
-        "provider-auth-refused",
-        "provider-unconfigured",
-        "settings-overlay-invalid",
-        "skills-dir-missing",
-        "skills-dir-unusable",
-        "wait-profile-unknown",
-        "wait-unanswerable",
-        "workspace-gone",
-    }
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +116,8 @@ def failed_at(ended: Ended, *, is_probe: bool = False) -> Step | None:
         return None
     match ended.outcome:
         case Outcome.FAILED:
-            return Step(ended.outcome, ended.reason or "unknown")
-        case Outcome.POLICY if ended.reason in WILL_NOT_HEAL:
+            return Step(ended.outcome, ended.reason or words.UNKNOWN)
+        case Outcome.POLICY if ended.reason in words.WILL_NOT_HEAL:
             return Step(ended.outcome, ended.reason)
         case Outcome.POLICY | Outcome.COMPLETED:
             return None

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Mapping
 
-from pidispatch.domain.run import Waiting
+from pidispatch.domain import words
+from pidispatch.domain.ask import Ask
 
 LABEL = "dev.pi-dispatch.capabilities"
 # The image's entrypoint is a process 1 of its own, which ends the box at its deadline when nobody else does.
@@ -10,18 +11,18 @@ OWN_INIT = "ownInit"
 # In the order in which a lack of them is told. Which models are called and what they cost is kept by the gateway, whatever
 # the image does, so that nothing is asked of it there.
 REFUSALS = {
-    "replicas": "job-image-replicas-unsupported",
-    "commands": "job-image-commands-unsupported",
-    "excludeTools": "job-image-exclude-tools-unsupported",
+    "replicas": words.JOB_IMAGE_REPLICAS_UNSUPPORTED,
+    "commands": words.JOB_IMAGE_COMMANDS_UNSUPPORTED,
+    "excludeTools": words.JOB_IMAGE_EXCLUDE_TOOLS_UNSUPPORTED,
 }
 
 
-def needed_by(run: Waiting) -> frozenset[str]:
+def needed_by(ask: Ask, *, replicas: int | None) -> frozenset[str]:
     """The capabilities without which the run would be done in another way than asked."""
     asked = {
-        "replicas": run.replicas is not None,
-        "commands": run.command is not None,
-        "excludeTools": bool(run.excluded_tools),
+        "replicas": replicas is not None,
+        "commands": ask.command is not None,
+        "excludeTools": bool(ask.excluded_tools),
     }
     return frozenset(name for name, wanted in asked.items() if wanted)
 

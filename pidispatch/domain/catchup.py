@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from pidispatch.domain import words
 from pidispatch.domain.triggers import Missed
 
 PUNCTUAL = timedelta(seconds=60)  # a restart of a worker makes nothing late
@@ -49,13 +50,13 @@ def decide(
         if late <= PUNCTUAL:
             slots.append(Slot(instant, SlotState.RAN))
         elif missed is Missed.SKIP:
-            slots.append(Slot(instant, SlotState.SKIPPED, "late"))
+            slots.append(Slot(instant, SlotState.SKIPPED, words.LATE))
         elif newer >= MADE_UP[missed]:
-            reason = "made-up-by-a-newer" if missed is Missed.ONCE else "too-many-missed"
+            reason = words.MADE_UP_BY_A_NEWER if missed is Missed.ONCE else words.TOO_MANY_MISSED
             slots.append(Slot(instant, SlotState.MISSED, reason))
         else:
             until = now + spread(schedule, late) + made_up * APART
-            slots.append(Slot(instant, SlotState.DEFERRED, "catch-up", until))
+            slots.append(Slot(instant, SlotState.DEFERRED, words.CATCH_UP, until))
             made_up += 1
     return slots
 

@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pidispatch.domain.outbox import SPEND_CAP, TREE_CAP, Child, Refusal
-
-NO_RUN_CAP = "no-run-cap"
+from pidispatch.domain import words
+from pidispatch.domain.outbox import Child, Refusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +61,12 @@ def within_tree(
 
 def _no_room(child: Child, used: TreeUse, caps: TreeCaps) -> Refusal | None:
     if caps.runs is not None and used.runs + 1 > caps.runs:
-        return Refusal(child.number, TREE_CAP)
+        return Refusal(child.number, words.CHAIN_TREE_CAP)
     if caps.micros is None:
         return None
     if caps.each is None:  # a run without a cap of its own may spend anything
-        return Refusal(child.number, SPEND_CAP, NO_RUN_CAP)
-    return Refusal(child.number, SPEND_CAP) if used.micros + caps.each > caps.micros else None
+        return Refusal(child.number, words.CHAIN_SPEND_CAP, words.NO_RUN_CAP)
+    return Refusal(child.number, words.CHAIN_SPEND_CAP) if used.micros + caps.each > caps.micros else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """Test what an event says against what an entry asks for: action, number, labels, phrase, review."""
 
+from pidispatch.domain import words
 from pidispatch.domain.event import Event, Route
-from pidispatch.domain.labels import NO_MATCH, label_found
+from pidispatch.domain.labels import label_found
 from pidispatch.domain.phrases import has_phrase
 from pidispatch.domain.triggers import (
     CommentEvent,
@@ -23,30 +24,30 @@ def content_of(event: Event, trigger: Trigger) -> Stopped | Found:
     match trigger.on:
         case LabelEvent(labels):
             if not LABELLED.allows(event):
-                return Stopped(trigger, Gate.ACTION, "action-not-actionable")
+                return Stopped(trigger, Gate.ACTION, words.ACTION_NOT_ACTIONABLE)
             found = label_found(event, labels)
             return found if isinstance(found, tuple) else Stopped(trigger, Gate.CONTENT, found)
         case CommentEvent(phrase):
             if not SAID.allows(event):
-                return Stopped(trigger, Gate.ACTION, "action-not-actionable")
+                return Stopped(trigger, Gate.ACTION, words.ACTION_NOT_ACTIONABLE)
             said = has_phrase(text_of(event.comment), phrase)
-            return ("comment", phrase) if said else Stopped(trigger, Gate.CONTENT, "no-trigger-phrase")
+            return ("comment", phrase) if said else Stopped(trigger, Gate.CONTENT, words.NO_TRIGGER_PHRASE)
         case IssueEvent(actions, number):
             return _numbered(event, trigger, actions, number) or ("issue", event.action)
         case PullRequestEvent() as on:
             return _pull_request(event, trigger, on)
         case Cron():
-            return Stopped(trigger, Gate.EVENT, "other-event")
+            return Stopped(trigger, Gate.EVENT, words.OTHER_EVENT)
 
 
 def _numbered(event: Event, trigger: Trigger, actions: tuple[str, ...], number: int | None) -> Stopped | None:
     if event.action not in actions:
         closes = isinstance(trigger.on, IssueEvent) or set(actions) <= CLOSE_WORDS
         return Stopped(
-            trigger, Gate.ACTION, "no-matching-close-trigger" if closes else "no-matching-pr-trigger"
+            trigger, Gate.ACTION, words.NO_MATCHING_CLOSE_TRIGGER if closes else words.NO_MATCHING_PR_TRIGGER
         )
     if number is not None and number != event.number:
-        return Stopped(trigger, Gate.NUMBER, "close-number-not-matched")
+        return Stopped(trigger, Gate.NUMBER, words.CLOSE_NUMBER_NOT_MATCHED)
     return None
 
 
@@ -55,13 +56,13 @@ def _pull_request(event: Event, trigger: Trigger, on: PullRequestEvent) -> Stopp
     if stopped is not None:
         return stopped
     if _says_nothing(event):
-        return Stopped(trigger, Gate.CONTENT, "no-review-body")
+        return Stopped(trigger, Gate.CONTENT, words.NO_REVIEW_BODY)
     found = label_found(event, on.labels)
     if not isinstance(found, tuple):
-        reason = "no-matching-pr-trigger" if found == NO_MATCH else found
+        reason = words.NO_MATCHING_PR_TRIGGER if found == words.NO_ALLOWLISTED_LABEL else found
         return Stopped(trigger, Gate.CONTENT, reason)
     if on.review_states and event.action == "review_submitted" and event.review_state not in on.review_states:
-        return Stopped(trigger, Gate.CONTENT, "review-state-not-matched")
+        return Stopped(trigger, Gate.CONTENT, words.REVIEW_STATE_NOT_MATCHED)
     by_label = event.forge is Kind.GITLAB and (on.labels.any_of or on.labels.all_of)
     return found if by_label else ("pull_request", event.action)
 
@@ -74,10 +75,10 @@ def _says_nothing(event: Event) -> bool:
 
 def refused_person(event: Event) -> str:
     if event.action in CLOSE_WORDS and event.route is not Route.COMMENT:
-        return "closer-not-allowed"
+        return words.CLOSER_NOT_ALLOWED
     if event.action == "review_submitted":
-        return "review-author-not-allowed"
-    return "pr-author-not-allowed" if event.route is Route.PULL_REQUEST else "author-not-allowed"
+        return words.REVIEW_AUTHOR_NOT_ALLOWED
+    return words.PR_AUTHOR_NOT_ALLOWED if event.route is Route.PULL_REQUEST else words.AUTHOR_NOT_ALLOWED
 
 
 def text_of(comment: bytes | None) -> str:

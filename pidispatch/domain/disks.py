@@ -5,9 +5,6 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 
 GIB = 1024**3
-DISK_LOW = "disk-low"  # the cause of a run that waits, and why one was stopped
-DISK_LOW_SHARED = "disk-low-shared"  # why one was stopped of which nobody could tell that it was this one
-FILES_TOO_LARGE = "box-files-too-large"  # why one was stopped whose outbox and session took too much
 
 # Of a small file system, and of one that runs out of names (inodes), a share counts.
 _WARN_SHARE, _ADMIT_SHARE, _STOP_SHARE = 0.10, 0.05, 0.02

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from pidispatch.domain import words
 from pidispatch.domain.triggers import Kind
 
 MOST_LABELS = 256
@@ -78,12 +79,12 @@ def _bounded(labels: tuple[str, ...]) -> tuple[str, ...]:
 def problem_of(event: Event) -> str | None:
     """Why nothing may match this event, whatever the entries say: a word of the drop reasons."""
     if event.sender_id is None:
-        return "missing-sender-id"
+        return words.MISSING_SENDER_ID
     if event.by_self:
-        return "self"
+        return words.SELF
     names = (event.delivery_id, event.name, event.action, event.sender_id, event.repo, event.project)
     if not event.delivery_id or any(name is not None and len(name) > MOST_WORD for name in names):
-        return "unhandled-event"
+        return words.UNHANDLED_EVENT
     if event.number is None or not 1 <= event.number < 2**31:
-        return "missing-pull-request" if event.item is Item.PULL_REQUEST else "missing-issue-number"
+        return words.MISSING_PULL_REQUEST if event.item is Item.PULL_REQUEST else words.MISSING_ISSUE_NUMBER
     return None

@@ -2,28 +2,9 @@
 
 from dataclasses import dataclass
 
-SESSION_REASONS = frozenset(
-    {
-        "resumed",
-        "absent",
-        "expired",
-        "conversation-too-old",
-        "resume-chain-too-long",
-        "context-too-full",
-        "compaction-summary-empty",
-        "too-large",
-        "unparseable",
-        "not-a-regular-file",
-        "key-not-a-directory",
-        "transcript-diverted",
-        "venue-changed",
-        "pi-version-changed",
-        "transcript-replaced",
-        "locked",
-        "promote-failed",
-        "disabled",
-    }
-)
+from pidispatch.domain.words import Use, words_of
+
+SESSION_REASONS: frozenset[str] = frozenset(words_of(Use.SESSION))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

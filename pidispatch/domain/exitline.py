@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from pidispatch.domain import words
 from pidispatch.domain.exitblocks import Context, Resources, Session, Tokens, Usage
 from pidispatch.domain.exitfields import (
     count,
@@ -27,13 +28,13 @@ MESSAGE_LIMIT = 2000
 MAX_DEPTH = 64  # a line needs 4; far below where Python's decoder would run out of stack
 
 POLICY_CODE = 2
-POLICY_LABELS = frozenset(
+POLICY_LABELS: frozenset[str] = frozenset(
     {
-        "provider-auth-refused",
-        "cost-cap",
-        "model-not-allowed",
-        "cost-cap-unenforceable",
-        "model-policy-unenforceable",
+        words.PROVIDER_AUTH_REFUSED,
+        words.COST_CAP,
+        words.MODEL_NOT_ALLOWED,
+        words.COST_CAP_UNENFORCEABLE,
+        words.MODEL_POLICY_UNENFORCEABLE,
     }
 )
 

@@ -6,41 +6,13 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-GATES = (
-    "settings", "image", "models", "provider", "folder", "pause-windows", "run-cap", "pause", "slots", "host-capacity", "windows",
-)  # fmt: skip
-BREAKER = "breaker"
-MODELS = "models"
-ONE_SHOT = "one-shot"
-DISK = "disk"
+from pidispatch.domain import words
+from pidispatch.domain.words import GateName, gate_of
 
-# A refusal or a deferral names its gate by its word. A word that is not here stopped at the first gate that the
-# facts do not tell of.
-_STOPPED_BY = {
-    "settings-overlay-invalid": "settings",
-    "breaker-open": BREAKER,
-    "breaker-counting": BREAKER,
-    "once-already-spent": ONE_SHOT,
-    "docker-unreachable": "image",
-    "job-image-missing": "image",
-    "job-image-wrong-arch": "image",
-    "job-image-replicas-unsupported": "image",
-    "job-image-commands-unsupported": "image",
-    "job-image-exclude-tools-unsupported": "image",
-    "model-not-allowed": MODELS,
-    "provider-unconfigured": "provider",
-    "cost-cap-unenforceable": "provider",
-    "gateway-unreachable": "provider",
-    "provider-busy": "provider",
-    "disk-low": DISK,
-    "pause-window": "pause-windows",
-    "config-refused": "run-cap",
-    "paused": "pause",
-    "scope": "slots",
-}
-_WINDOW_WORDS = frozenset(
-    {"over-budget", "soft-hold", "scope-cap", "project-cap", "daily-token-cap", "dollar-cap", "cap-held"}
-)
+GATES = (
+    GateName.SETTINGS, GateName.IMAGE, GateName.MODELS, GateName.PROVIDER, GateName.FOLDER, GateName.PAUSE_WINDOWS, GateName.RUN_CAP, GateName.PAUSE, GateName.SLOTS,
+    GateName.HOST_CAPACITY, GateName.WINDOWS,
+)  # fmt: skip
 
 
 class Verdict(StrEnum):
@@ -131,10 +103,10 @@ def _ladder(facts: Mapping[str, Any]) -> tuple[str, ...]:
     Facts of an earlier version, which went on to ask for the provider, tell nothing of models.
     """
     told = facts.get("gates") or {}
-    rest = [gate for gate in GATES[1:] if gate != MODELS or gate in told or "provider" not in told]
-    if DISK in told:
-        rest.insert(rest.index("folder") + 1, DISK)
-    return (GATES[0], *(gate for gate in (BREAKER, ONE_SHOT) if gate in told), *rest)
+    rest = [gate for gate in GATES[1:] if gate != GateName.MODELS or gate in told or "provider" not in told]
+    if GateName.DISK in told:
+        rest.insert(rest.index(GateName.FOLDER) + 1, GateName.DISK)
+    return (GATES[0], *(gate for gate in (GateName.BREAKER, GateName.ONE_SHOT) if gate in told), *rest)
 
 
 def _lines_of(
@@ -143,7 +115,7 @@ def _lines_of(
     ladder = _ladder(facts)
     if stopped is not None and ladder.index(gate) > ladder.index(stopped):
         yield GateLine(gate, Verdict.NOT_REACHED)
-    elif gate == "windows":
+    elif gate == GateName.WINDOWS:
         yield from _window_lines(facts, word, refused=gate == stopped)
     elif gate == stopped:
         yield GateLine(gate, Verdict.STOPPED, _seen(gate, facts), word)
@@ -170,13 +142,11 @@ def _window_lines(facts: Mapping[str, Any], word: str | None, *, refused: bool) 
 
 
 def _stopping_gate(facts: Mapping[str, Any], answer: LastAnswer | None) -> str | None:
-    """None when the run was admitted."""
+    """None when the run was admitted. A word that names no gate stopped at the first one that the facts do not tell of."""
     if answer is None or answer.kind == "admitted":
         return None
-    if answer.word in _WINDOW_WORDS and "windows" in facts:
-        return "windows"
-    named = _STOPPED_BY.get(answer.word or "")
-    if named in _ladder(facts):
+    named = gate_of(answer.word)
+    if named in _ladder(facts) and (named is not GateName.WINDOWS or _told(named, facts)):
         return named
     return next((gate for gate in _ladder(facts) if not _told(gate, facts)), None)
 
@@ -184,13 +154,13 @@ def _stopping_gate(facts: Mapping[str, Any], answer: LastAnswer | None) -> str |
 def _told(gate: str, facts: Mapping[str, Any]) -> bool:
     gates = facts.get("gates") or {}
     match gate:
-        case "settings":
-            return "settings" not in gates  # it is told of only when it stopped a run
-        case "run-cap":
-            return "pause-windows" in gates
-        case "pause" | "slots" | "windows":
+        case GateName.SETTINGS:
+            return GateName.SETTINGS not in gates  # it is told of only when it stopped a run
+        case GateName.RUN_CAP:
+            return GateName.PAUSE_WINDOWS in gates
+        case GateName.PAUSE | GateName.SLOTS | GateName.WINDOWS:
             return gate in facts
-        case "host-capacity":
+        case GateName.HOST_CAPACITY:
             return "room" in facts
         case _:
             return gate in gates
@@ -198,9 +168,9 @@ def _told(gate: str, facts: Mapping[str, Any]) -> bool:
 
 def _seen(gate: str, facts: Mapping[str, Any]) -> Any:
     match gate:
-        case "pause" | "slots":
+        case GateName.PAUSE | GateName.SLOTS:
             return facts.get(gate)
-        case "host-capacity":
+        case GateName.HOST_CAPACITY:
             return facts.get("room")
         case _:
             return (facts.get("gates") or {}).get(gate)
@@ -208,7 +178,7 @@ def _seen(gate: str, facts: Mapping[str, Any]) -> Any:
 
 def waits_for(run: Waiter, around: Surroundings) -> WaitsFor:
     """What holds a waiting run back now; the wider the hold, the earlier it is told."""
-    word, numbers = _held_by(run, around) or _crowded_out_by(around) or ("a-worker-to-look", {})
+    word, numbers = _held_by(run, around) or _crowded_out_by(around) or (words.A_WORKER_TO_LOOK, {})
     return WaitsFor(word, numbers, run.place)
 
 
@@ -218,9 +188,9 @@ _Hold = tuple[str, Mapping[str, Any]]
 def _held_by(run: Waiter, around: Surroundings) -> _Hold | None:
     """An operator, or a time."""
     if around.everything_paused_at is not None:
-        return "everything-paused", {"since": around.everything_paused_at}
+        return words.EVERYTHING_PAUSED, {"since": around.everything_paused_at}
     if around.scopes_paused:
-        return "scope-paused", {"scopes": list(around.scopes_paused)}
+        return words.SCOPE_PAUSED, {"scopes": list(around.scopes_paused)}
     if run.until is not None and run.until > around.now:
         return run.cause or run.state, {"until": run.until}
     if run.state == "held":
@@ -232,11 +202,11 @@ def _crowded_out_by(around: Surroundings) -> _Hold | None:
     """Other runs, or nobody to do the work."""
     host = around.host
     if around.busy_with is not None:
-        return "scope", {"behind": around.busy_with}
+        return words.SCOPE, {"behind": around.busy_with}
     if around.full_scopes:
-        return "scope", {"full": list(around.full_scopes)}
+        return words.SCOPE, {"full": list(around.full_scopes)}
     if host is not None and not around.workers:
-        return "no-worker", {"host": host}
+        return words.NO_WORKER, {"host": host}
     if around.host_capacity is not None and around.host_used >= around.host_capacity:
-        return "host-full", {"host": host, "used": around.host_used, "capacity": around.host_capacity}
+        return words.HOST_FULL, {"host": host, "used": around.host_used, "capacity": around.host_capacity}
     return None

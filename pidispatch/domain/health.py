@@ -35,7 +35,7 @@ STATE_LIMITS = {
 START_ONE = "start `pidispatch up` or `pidispatch worker` there; the log of a worker that runs says why"
 
 
-class Word(StrEnum):
+class FaultWord(StrEnum):
     """Every fault there is: the label of a metric, so the list is closed."""
 
     CHECK_SILENT = "check-silent"
@@ -61,7 +61,7 @@ class Word(StrEnum):
 class Fault:
     """One thing that is red: its word for programs, a sentence and the way out for people."""
 
-    word: Word
+    word: FaultWord
     sentence: str
     way_out: str
 
@@ -131,19 +131,19 @@ def unanswered(seconds: float) -> Health:
         f"a service accepts connections and does not answer: the check-up was not done in {seconds:.0f} s"
     )
     way_out = "see that Postgres, Redis and the gateway run and are not stopped: `pidispatch doctor`"
-    return Health((Fault(Word.CHECK_SILENT, sentence, way_out),))
+    return Health((Fault(FaultWord.CHECK_SILENT, sentence, way_out),))
 
 
 def _faults(facts: Facts) -> Iterator[Fault]:
     if facts.database is not None:
         yield Fault(
-            Word.DATABASE_SILENT,
+            FaultWord.DATABASE_SILENT,
             facts.database,
             "start Postgres, or mend DATABASE_URL; runs that go on wait for it",
         )
     if facts.schema is not None:
         yield Fault(
-            Word.SCHEMA_DIFFERS,
+            FaultWord.SCHEMA_DIFFERS,
             facts.schema,
             "`pidispatch db check` says which side is older; see its way out",
         )
@@ -151,14 +151,14 @@ def _faults(facts: Facts) -> Iterator[Fault]:
     for disk in facts.disks:
         if disk.room(facts.disk_bounds) >= Room.LOW:
             yield Fault(
-                Word.DISK_LOW,
+                FaultWord.DISK_LOW,
                 f"{disk.in_words()} on {facts.host}: nothing starts there, and the run that grows is stopped",
                 "remove what is not needed there; PIDISPATCH_DISK_ADMIT says how much must be free",
             )
     rows = facts.rows
     if facts.gateway_ready is False and (rows is None or _has_workers(rows, facts.host)):
         yield Fault(
-            Word.GATEWAY_SILENT,
+            FaultWord.GATEWAY_SILENT,
             f"no gateway answers as ready on {facts.host}: nothing starts there, and no model call passes",
             "start `pidispatch up`, or `python -m pidispatch.entrypoints.gateway` beside the worker",
         )
@@ -174,24 +174,24 @@ def redis_faults(redis: RedisFacts | None) -> Iterator[Fault]:
         return
     if redis.problem is not None:
         way_out = "start Redis, or mend REDIS_URL; until then nothing new starts, and runs still end"
-        yield Fault(Word.REDIS_SILENT, redis.problem, way_out)
+        yield Fault(FaultWord.REDIS_SILENT, redis.problem, way_out)
         return
     if redis.unwritable is not None:
         yield Fault(
-            Word.REDIS_UNWRITABLE,
+            FaultWord.REDIS_UNWRITABLE,
             f"Redis takes no bells: {redis.unwritable}",
             "see its log, memory, disk and role (a replica takes none), and this user's rights (docs/operations.md);"
             " until then nothing new starts, and runs still end",
         )
     if redis.policy not in {"noeviction", None}:
         yield Fault(
-            Word.REDIS_EVICTS,
+            FaultWord.REDIS_EVICTS,
             f"Redis may throw bells away when its memory is full ({redis.policy})",
             "set `maxmemory-policy noeviction`",
         )
     if redis.append_only is False:
         yield Fault(
-            Word.REDIS_FORGETS,
+            FaultWord.REDIS_FORGETS,
             "Redis keeps no append-only file: a restart loses bells",
             "set `appendonly yes`",
         )
@@ -208,13 +208,13 @@ def _hosts(rows: RowFacts) -> Iterator[Fault]:
             since = max(host.worker_since, host.reconciled_at or host.worker_since)
             if rows.at - since > PATIENCE:
                 yield Fault(
-                    Word.NOT_RECONCILED,
+                    FaultWord.NOT_RECONCILED,
                     f"rows and containers of {host.name} were not compared for {_seconds(rows.at - since)}",
                     "see that the Docker engine answers there; the worker's log says `reconcile_failed` and why",
                 )
         elif host.used and rows.at - host.heartbeat_at > PATIENCE:
             yield Fault(
-                Word.UNREACHABLE,
+                FaultWord.UNREACHABLE,
                 f"{host.name} holds {host.used} {'run' if host.used == 1 else 'runs'} and no worker of it"
                 f" was heard for {_seconds(rows.at - host.heartbeat_at)}; they keep their slots and money",
                 f"{START_ONE}; `pidispatch forget-host {host.name}` gives up a host that is gone for good",
@@ -229,10 +229,10 @@ def _names(host: HostFacts, now: datetime) -> Iterator[Fault]:
         sentence = (
             f"{host.machines} machines work under the host name {host.name}; the later ones admit nothing"
         )
-        yield Fault(Word.HOST_NAME_TAKEN, sentence, way_out)
+        yield Fault(FaultWord.HOST_NAME_TAKEN, sentence, way_out)
     elif host.refused_at is not None and now - host.refused_at <= REFUSED_SHOWN:
         yield Fault(
-            Word.HOST_NAME_TAKEN,
+            FaultWord.HOST_NAME_TAKEN,
             f"another machine wanted to work under the host name {host.name} and was refused"
             f" {_seconds(now - host.refused_at)} ago ({host.refused})",
             way_out,
@@ -244,21 +244,21 @@ def _runs(rows: RowFacts) -> Iterator[Fault]:
     overdue = [f"{run.public_id} on {run.host}" for run in rows.overdue if rows.at - run.since > PATIENCE]
     if overdue:
         yield Fault(
-            Word.BELLS_SILENT,
+            FaultWord.BELLS_SILENT,
             f"runs could start for {_seconds(PATIENCE)} and nothing took them: {_named(overdue)}",
             "see that Redis answers the worker, that its gateway is ready, and its log: `admission_failed` says why",
         )
     stopping = [f"{run.public_id} on {run.host}" for run in rows.stopping if rows.at - run.since > PATIENCE]
     if stopping:
         yield Fault(
-            Word.STOP_UNCONFIRMED,
+            FaultWord.STOP_UNCONFIRMED,
             f"runs were asked to stop more than {_seconds(PATIENCE)} ago and are not proven gone: {_named(stopping)}",
             "see that a worker and the Docker engine of that host answer: `docker ps`",
         )
     held = [call.public_id for call in rows.calls if _stays_held(call, rows.at)]
     if held:
         yield Fault(
-            Word.CALL_HELD,
+            FaultWord.CALL_HELD,
             f"model calls stay open: {_named(sorted(set(held)))}",
             "restart the gateway of that host: it settles what an earlier one left open at what it held",
         )
@@ -272,7 +272,7 @@ def _slots(rows: RowFacts) -> Iterator[Fault]:
     ]
     if stuck:
         yield Fault(
-            Word.RUN_STUCK,
+            FaultWord.RUN_STUCK,
             f"runs hold their slots and come no further: {_named(stuck)}",
             "see that the Docker engine and the gateway of that host answer; the worker's log says"
             " `reconcile_action_failed`, `not_finished` or `box_elsewhere`",
@@ -281,7 +281,7 @@ def _slots(rows: RowFacts) -> Iterator[Fault]:
         named = _named([f"{run.public_id} on {run.host}" for run in rows.elsewhere])
         hosts = _named(sorted({run.host for run in rows.elsewhere}))
         yield Fault(
-            Word.UNREACHABLE,
+            FaultWord.UNREACHABLE,
             f"runs are in boxes of an engine that no worker of their host has: {named}; they keep their slots and money",
             f"start a worker on the machine with that engine; `pidispatch forget-host {hosts}` gives up what is gone for"
             " good",
@@ -294,7 +294,7 @@ def _schedules(rows: RowFacts) -> Iterator[Fault]:
         named = [f"{each.schedule} of {each.host}" for each in rows.unattended]
         hosts = _named(sorted({each.host for each in rows.unattended}))
         yield Fault(
-            Word.SCHEDULE_UNATTENDED,
+            FaultWord.SCHEDULE_UNATTENDED,
             f"nobody is there to start what is due of schedules: {_named(named)}",
             f"start a worker on {hosts}, or put the entries into the triggers file of a host that lives;"
             " `pidispatch forget-host HOST` gives up a host that is gone for good",

@@ -27,9 +27,7 @@ def local_run_id(
         parts += [(provider or "").encode(), (model or "").encode(), b""]
     if after is not None:
         parts += [b"after", after.astimezone(UTC).isoformat().encode()]
-    if any(
-        bound is not None for bound in bounds
-    ):  # who bounds a run must not be answered by one without bounds
+    if bounds:  # who bounds a run must not be answered by one without bounds
         parts += [b"bounds", repr(bounds).encode()]
     return "local-" + hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
 

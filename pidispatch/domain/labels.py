@@ -1,11 +1,10 @@
 """Test an event's labels against those that an entry names."""
 
+from pidispatch.domain import words
 from pidispatch.domain.event import Event
 from pidispatch.domain.triggers import Kind, Labels
 from pidispatch.domain.vocabulary import LABEL_ACTIONS
 
-NO_MATCH = "no-allowlisted-label"
-NO_CHANGE = "no-label-change"
 _ONLY_ADDED = (Kind.GITLAB, Kind.AZURE)
 
 
@@ -22,7 +21,7 @@ def label_found(event: Event, wanted: Labels) -> tuple[str, str | None] | str:
     if positive and event.forge in _ONLY_ADDED:
         tested = event.added or ()
     if positive and _changed_nothing(event):
-        return NO_CHANGE
+        return words.NO_LABEL_CHANGE
     return _tested(set(tested), wanted)
 
 
@@ -36,7 +35,7 @@ def _changed_nothing(event: Event) -> bool:
 def _tested(labels: set[str], wanted: Labels) -> tuple[str, str | None] | str:
     first = next((label for label in wanted.any_of if label in labels), None)
     if wanted.any_of and first is None:
-        return NO_MATCH
+        return words.NO_ALLOWLISTED_LABEL
     if not labels.issuperset(wanted.all_of) or not labels.isdisjoint(wanted.none_of):
-        return NO_MATCH
+        return words.NO_ALLOWLISTED_LABEL
     return "label", first or next(iter(wanted.all_of), None)

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from pidispatch.domain import words
 from pidispatch.domain.run import Outcome
 
 PERCENT = 80  # of a cap: from here on a run is told to come to an end
@@ -47,14 +48,18 @@ def landing(fills: Iterable[Fill]) -> Landing:
     return nearest
 
 
-_REASONS = {"cost-cap": Limit.COST, "token-cap": Limit.TOKENS, "turn-cap": Limit.TURNS}
-_RUNNER_WORDS = {"token-budget": Limit.TOKENS, "turn-budget": Limit.TURNS}
+_REASONS: dict[str, Limit] = {
+    words.COST_CAP: Limit.COST,
+    words.TOKEN_CAP: Limit.TOKENS,
+    words.TURN_CAP: Limit.TURNS,
+}
+_RUNNER_WORDS: dict[str, Limit] = {words.TOKEN_BUDGET: Limit.TOKENS, words.TURN_BUDGET: Limit.TURNS}
 
 
 def stopped_at(outcome: str | None, reason: str | None, why: str | None) -> Limit | None:
     """The cap that ended a run; None for every other ending. By the gateway's word, or by the runner's signed one."""
     if outcome != Outcome.POLICY:
         return None
-    if reason == "runner-policy":
+    if reason == words.RUNNER_POLICY:
         return _RUNNER_WORDS.get(why or "")
     return _REASONS.get(reason or "")

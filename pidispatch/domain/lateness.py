@@ -5,14 +5,16 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from pidispatch.domain import words
+
 PUNCTUAL = timedelta(seconds=2)  # a look at the rows, a bell and a box take that long
 RIGHT_AFTER = timedelta(seconds=10)
 
 
 class Why(StrEnum):
     NOT_PLANNED = "not-planned-in-time"
-    CATCH_UP = "catch-up"
-    PAUSED = "paused"
+    CATCH_UP = str(words.CATCH_UP)
+    PAUSED = str(words.PAUSED)
     FOLDER_BUSY = "folder-busy"
     TRIED_AGAIN = "tried-again"
     WAITED = "waited-for-its-turn"

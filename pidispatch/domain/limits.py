@@ -4,6 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from pidispatch.domain import words
+
 EVERYTHING = "*"  # the scope that every run belongs to
 PROJECT = "project:"
 MODEL = "model:"
@@ -23,7 +25,7 @@ class Unit(StrEnum):
 
 class WindowState(StrEnum):
     OK = "ok"
-    SOFT_HOLD = "soft-hold"
+    SOFT_HOLD = str(words.SOFT_HOLD)
     OVER = "over"
 
 
@@ -113,7 +115,7 @@ def decide(fills: Iterable[WindowFill]) -> Fits | Exceeds | HeldByOthers:
     certain = _first_over([replace(fill, used=fill.used - fill.held) for fill in asked])
     if certain is not None:
         fill, state = certain
-        return Exceeds(_reason(fill.cap, state), f"{fill.cap.period}-cap")
+        return Exceeds(_reason(fill.cap, state), _BY_PERIOD[fill.cap.period])
     possible = _first_over(asked)
     return Fits() if possible is None else HeldByOthers(possible[0])
 
@@ -137,6 +139,7 @@ def _ledgers(fills: Sequence[WindowFill]) -> list[list[WindowFill]]:
     return [sorted(ledgers[key], key=lambda fill: periods.index(fill.cap.period)) for key in sorted(ledgers)]
 
 
+_BY_PERIOD = {Period.DAY: words.DAY_CAP, Period.WEEK: words.WEEK_CAP, Period.MONTH: words.MONTH_CAP}
 _UNIT_ORDER = (Unit.TOKENS, Unit.RUNS, Unit.MICROS)
 
 
@@ -156,12 +159,12 @@ def lock_order(cap: Cap) -> tuple[int, str, str, str]:
 
 def _reason(cap: Cap, state: WindowState) -> str:
     if cap.unit is Unit.TOKENS:
-        return "daily-token-cap"
+        return words.DAILY_TOKEN_CAP
     if cap.unit is Unit.MICROS:
-        return "dollar-cap"
+        return words.DOLLAR_CAP
     if state is WindowState.SOFT_HOLD:
-        return "soft-hold"
-    return ("scope-cap", "project-cap", "scope-cap", "over-budget")[breadth(cap.scope)]
+        return words.SOFT_HOLD
+    return (words.SCOPE_CAP, words.PROJECT_CAP, words.SCOPE_CAP, words.OVER_BUDGET)[breadth(cap.scope)]
 
 
 def run_caps(

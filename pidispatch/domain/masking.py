@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 
 from pidispatch.domain.redaction import MASK, Redactor
-from pidispatch.domain.secretforms import ESCAPE, ROUNDS, core, unescaped
+from pidispatch.domain.secretforms import ESCAPE, ROUNDS, letters, unescaped
 
 ENOUGH = 24  # letters and digits of a form in a row, or all where it has fewer
 SHORTEST = 12
@@ -19,15 +19,16 @@ _LEAST_REACH, _MOST_REACH = 512, 16 * 1024
 
 _ALL = bytes(range(256))
 _LOWERED = _ALL.lower()
-_BETWEEN = bytes(each for each in _ALL if not chr(each).isascii() or not chr(each).isalnum())
+# What is no character of an ASCII key: white space may be any of Unicode's, of which no byte is ASCII but these.
+_BETWEEN = bytes(each for each in _ALL if each > 127 or chr(each).isspace() or chr(each) == "\\")
 _WHITE = (b"\\n", b"\\t", b"\\r")
-# What may stand for a letter or digit of a key, or between two. A look for a single byte is quicker than a pattern.
-_ESCAPED = re.compile(rb"%[0-9A-Fa-f]{2}|&#|0[xX][0-9A-Fa-f]{2}|\\(?:u00|u\{|[x0-3abefv])")
+# What may stand for a character of a key, or between two. A look for a single byte is quicker than a pattern.
+_ESCAPED = re.compile(rb"%[0-9A-Fa-f]{2}|\\[ubf]")
 
 
 def is_key(value: str) -> bool:
     """Whether a value is too long and too odd to be a word that somebody writes by chance."""
-    if len(core(value)) < SHORTEST - 2:
+    if len(letters(value)) < SHORTEST - 2:
         return False
     return len(value) >= (SHORTEST if any(map(str.isdigit, value)) else SHORTEST_WORD)
 
@@ -82,8 +83,9 @@ class Keys:
                 data = data.replace(white, b"")
         if self._has_block(data):
             return True
-        may_be = b"\\" in data or b"%" in data or b"0x" in data or b"&#" in data or b"0X" in data
-        return may_be and _ESCAPED.search(data) is not None and self._has_escaped(data)
+        return (
+            (b"\\" in data or b"%" in data) and _ESCAPED.search(data) is not None and self._has_escaped(data)
+        )
 
     def _has_escaped(self, data: bytes) -> bool:
         text = data.decode("latin-1")

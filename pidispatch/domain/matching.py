@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from pidispatch.domain import words
 from pidispatch.domain.contents import Found, content_of, refused_person, text_of
 from pidispatch.domain.event import Event, Route, problem_of
 from pidispatch.domain.phrases import summoned_flow
@@ -15,7 +16,7 @@ from pidispatch.domain.triggers import (
     Trigger,
     Triggers,
 )
-from pidispatch.domain.verdicts import UNASKED, Dropped, Gate, Match, Stopped, Verdict
+from pidispatch.domain.verdicts import Dropped, Gate, Match, Stopped, Verdict
 from pidispatch.domain.vocabulary import CLOSE_WORDS, needs_authority
 
 
@@ -32,7 +33,7 @@ def match(event: Event, triggers: Triggers) -> Match | Dropped:
         if nearest is None or verdict.gate > nearest.gate:
             nearest = verdict
     if nearest is None or nearest.gate <= Gate.EVENT:
-        return Dropped("unhandled-event", nearest)
+        return Dropped(words.UNHANDLED_EVENT, nearest)
     return Dropped(nearest.reason, nearest)
 
 
@@ -51,9 +52,9 @@ class _Flows:
     def known(self) -> frozenset[str]:
         if self._known is None:
             self._known = frozenset(
-                each.work.flow
+                each.work.ask.flow
                 for each in self._entries
-                if each.work.flow and each.disarmed is None and not isinstance(each.on, Cron)
+                if each.work.ask.flow and each.disarmed is None and not isinstance(each.on, Cron)
             )
         return self._known
 
@@ -71,21 +72,25 @@ def _in_turn(event: Event, entries: Sequence[Trigger]) -> Iterable[Trigger]:
 
 def _judge(event: Event, trigger: Trigger, flows: _Flows) -> Verdict:
     if trigger.work.kind is not event.forge:
-        return Stopped(trigger, Gate.FORGE, "other-forge")
+        return Stopped(trigger, Gate.FORGE, words.OTHER_FORGE)
     if trigger.disarmed is not None:
-        return Stopped(trigger, Gate.ARMED, "disarmed")
+        return Stopped(trigger, Gate.ARMED, words.DISARMED)
     if not _hears(trigger, event):
-        return Stopped(trigger, Gate.EVENT, "other-event")
+        return Stopped(trigger, Gate.EVENT, words.OTHER_EVENT)
     repo = _repository(event, trigger)
     if repo is None:
-        return Stopped(trigger, Gate.REPOSITORY, "no-repository")
+        return Stopped(trigger, Gate.REPOSITORY, words.NO_REPOSITORY)
     if trigger.repos and repo.lower() not in {each.lower() for each in trigger.repos}:
-        return Stopped(trigger, Gate.REPOSITORY, "other-repository")
+        return Stopped(trigger, Gate.REPOSITORY, words.OTHER_REPOSITORY)
     stopped = content_of(event, trigger)
     if isinstance(stopped, Stopped):
         return stopped
     if needs_authority(event) and event.allowed is not True:
-        return Stopped(trigger, Gate.AUTHORITY, UNASKED if event.allowed is None else refused_person(event))
+        return Stopped(
+            trigger,
+            Gate.AUTHORITY,
+            words.AUTHORITY_NOT_ASKED if event.allowed is None else refused_person(event),
+        )
     return _found(event, trigger, flows, repo, stopped)
 
 
@@ -111,8 +116,8 @@ def _repository(event: Event, trigger: Trigger) -> str | None:
 
 def _found(event: Event, trigger: Trigger, flows: _Flows, repo: str, matched: Found) -> Match:
     work, on = trigger.work, trigger.on
-    flow = work.flow
-    if isinstance(on, CommentEvent) and work.command is None:
+    flow = work.ask.flow
+    if isinstance(on, CommentEvent) and work.ask.command is None:
         flow = summoned_flow(text_of(event.comment), on.phrase, flows.known()) or flow
     return Match(
         trigger=trigger,
@@ -122,6 +127,6 @@ def _found(event: Event, trigger: Trigger, flows: _Flows, repo: str, matched: Fo
         type=matched[0],
         by=matched[1],
         flow=flow,
-        command=work.command,
+        command=work.ask.command,
         closed=isinstance(on, IssueEvent | PullRequestEvent) and event.action in CLOSE_WORDS,
     )

@@ -6,10 +6,6 @@ from datetime import UTC, datetime
 
 from pidispatch.domain.triggers import Disarmed, IssueEvent, PullRequestEvent, Trigger, Triggers
 
-SPENT = "once-already-spent"
-BY_ANOTHER_RUN = "by-another-run"
-BY_A_MARK = "by-a-mark-in-the-file"
-
 
 @dataclass(frozen=True, slots=True)
 class Spent:

@@ -6,19 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NoReturn
 
+from pidispatch.domain import words
+
 REQUEST_BYTES = 4096
-COUNT_CAP = "chain-count-cap"
-NOT_REGULAR = "chain-not-regular-file"
-OVERSIZE = "chain-oversize"
-PARSE_ERROR = "chain-parse-error"
-COMMAND_REFUSED = "chain-command-refused"
-BAD_FLOW_NAME = "chain-bad-flow-name"
-BAD_TASK = "chain-bad-task"
-DEPTH_CAP = "chain-depth-cap"
-GATE_DENY = "chain-gate-deny"
-TREE_CAP = "chain-tree-cap"
-SPEND_CAP = "chain-spend-cap"
-COLLECT_ERROR = "chain-collect-error"
 WHOLE_OUTBOX = "*"  # stands for a number where no single request can be named
 
 _NAME = re.compile(r"request-([0-9]+)\.json")
@@ -77,19 +67,19 @@ def read_request(letter: Letter, *, depth: int, depth_max: int) -> Wish | Refusa
     if letter.refused is not None:
         return Refusal(letter.number, letter.refused)
     if len(letter.content) > REQUEST_BYTES:
-        return Refusal(letter.number, OVERSIZE)
+        return Refusal(letter.number, words.CHAIN_OVERSIZE)
     asked = _json_object(letter.content)
     if asked is None:
-        return Refusal(letter.number, PARSE_ERROR)
+        return Refusal(letter.number, words.CHAIN_PARSE_ERROR)
     if "command" in asked:
-        return Refusal(letter.number, COMMAND_REFUSED)
+        return Refusal(letter.number, words.CHAIN_COMMAND_REFUSED)
     flow, task = asked.get("flow"), asked.get("task")
     if not isinstance(flow, str) or not _FLOW.fullmatch(flow):
-        return Refusal(letter.number, BAD_FLOW_NAME)
+        return Refusal(letter.number, words.CHAIN_BAD_FLOW_NAME)
     if not isinstance(task, str):
-        return Refusal(letter.number, BAD_TASK)
+        return Refusal(letter.number, words.CHAIN_BAD_TASK)
     if depth > depth_max:
-        return Refusal(letter.number, DEPTH_CAP)
+        return Refusal(letter.number, words.CHAIN_DEPTH_CAP)
     return Wish(letter.number, flow, _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", task).encode())
 
 

@@ -4,14 +4,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pidispatch.domain import words
+from pidispatch.domain.exitline import POLICY_LABELS
 from pidispatch.domain.run import Outcome, Result
-from pidispatch.domain.sandbox import WORKSPACE_GONE
+from pidispatch.domain.words import Use, words_of
 
-OPERATOR_CANCEL = "operator-cancel"
-SUPERSEDED = "superseded"  # a newer request for the same took its place
-OPERATOR_STOP = "operator-stop"
-WORKER_SILENT = "worker-silent"  # how such an attempt's row says why it ended
-WORKER_LEFT = "worker-left"  # likewise, and it counts against nobody
 NO_GO = 97  # the runner's exit code when the gateway gave no go
 OVERDUE = 98  # the exit code of a box that its own init ended, long after its deadline
 MAX_ATTEMPTS = 2  # attempts that got their go
@@ -19,15 +16,6 @@ MAX_SILENT = 3  # workers that a run may take with it
 MAX_STARTS = (
     4  # boxes that never asked for their go, so that a broken image or host cannot start one run for ever
 )
-NOTHING_DONE = "nothing-done"
-ANSWER_CUT = "answer-cut"
-# What a completed run is marked with, and what that means. The last two are the runner's to notice.
-REMARKS = {
-    NOTHING_DONE: "it called no model, changed nothing and said nothing of what it did",
-    ANSWER_CUT: "its last answer was cut at the limit of tokens",
-    "tools-failed": "every tool that the agent used failed",
-    "skill-missing": "no skill has the name of its flow",
-}
 REPORT_CAPABILITY = "report"  # the image label that promises a signed report
 
 
@@ -73,7 +61,7 @@ class Evidence:
 class End:
     """The run ends. Whether it keeps what it reserved is a matter of its go alone, so nothing here says so.
 
-    `remarks`, from `REMARKS`, say where a completed run may have fallen short of what it was asked for.
+    `remarks` say where a completed run may have fallen short of what it was asked for.
     """
 
     outcome: Outcome
@@ -93,24 +81,15 @@ class Again:
 
 Verdict = End | Again
 
-_NAMED_STOPS = frozenset({OPERATOR_CANCEL, SUPERSEDED, WORKSPACE_GONE})
-POISONED = End(Outcome.FAILED, "poisoned", WORKER_SILENT)
+_NAMED_STOPS = frozenset({words.OPERATOR_CANCEL, words.SUPERSEDED, words.WORKSPACE_GONE})
+POISONED = End(Outcome.FAILED, words.POISONED, words.WORKER_SILENT)
 _BY_CODE = {
-    137: End(Outcome.FAILED, "killed", "sigkill"),
-    143: End(Outcome.FAILED, "killed", "sigterm"),
-    OVERDUE: End(Outcome.FAILED, "infra", "deadline"),
+    137: End(Outcome.FAILED, words.KILLED, words.SIGKILL),
+    143: End(Outcome.FAILED, words.KILLED, words.SIGTERM),
+    OVERDUE: End(Outcome.FAILED, words.INFRA, words.DEADLINE),
 }
 _WORTH_A_START = (None, NO_GO, 137, 143)
 _WORD = re.compile(r"[a-z][a-z0-9-]{0,63}")
-_POLICY_REASONS = frozenset(
-    {
-        "provider-auth-refused",
-        "cost-cap",
-        "model-not-allowed",
-        "cost-cap-unenforceable",
-        "model-policy-unenforceable",
-    }
-)
 
 
 def judge(evidence: Evidence) -> Verdict:
@@ -122,16 +101,18 @@ def judge(evidence: Evidence) -> Verdict:
     if not evidence.got_go:
         return _never_started(evidence)
     if evidence.refused is not None:
-        return End(Outcome.POLICY, OPERATOR_STOP if evidence.refused == "stopped" else evidence.refused)
+        return End(
+            Outcome.POLICY, words.OPERATOR_STOP if evidence.refused == words.STOPPED else evidence.refused
+        )
     if not evidence.box_known:
-        return End(Outcome.FAILED, "lost")
+        return End(Outcome.FAILED, words.LOST)
     if evidence.workspace_gone:
-        return End(Outcome.POLICY, WORKSPACE_GONE)
+        return End(Outcome.POLICY, words.WORKSPACE_GONE)
     return _exited(evidence)
 
 
 def _stopped(stop_reason: str) -> End:
-    reason = stop_reason if stop_reason in _NAMED_STOPS else "worker-abort"
+    reason = stop_reason if stop_reason in _NAMED_STOPS else words.WORKER_ABORT
     why = None if reason == stop_reason else stop_reason
     return End(Outcome.POLICY, reason, why)
 
@@ -139,62 +120,62 @@ def _stopped(stop_reason: str) -> End:
 def _never_started(evidence: Evidence) -> Verdict:
     """A problem of the image comes again; a box that was refused its go, killed or lost is worth another start."""
     if evidence.start_problem is not None:
-        return End(Outcome.FAILED, "container-never-started", evidence.start_problem)
+        return End(Outcome.FAILED, words.CONTAINER_NEVER_STARTED, evidence.start_problem)
     if evidence.exit_code not in _WORTH_A_START:
-        return End(Outcome.FAILED, "container-never-started", "exited-early")
+        return End(Outcome.FAILED, words.CONTAINER_NEVER_STARTED, words.EXITED_EARLY)
     if evidence.worker_left:
-        return Again(WORKER_LEFT, 1)
+        return Again(words.WORKER_LEFT, 1)
     if evidence.worker_silent:
         return took_its_worker(evidence.silent_before)
     if evidence.unstarted_before + 1 >= MAX_STARTS:
-        return End(Outcome.FAILED, "container-never-started", "too-many-starts")
-    return Again("never-started", 5)
+        return End(Outcome.FAILED, words.CONTAINER_NEVER_STARTED, words.TOO_MANY_STARTS)
+    return Again(words.NEVER_STARTED, 5)
 
 
 def took_its_worker(silent_before: int) -> Verdict:
     """Once may be chance. A run that does it again and again would take every worker down, one after the other."""
-    return POISONED if silent_before + 1 >= MAX_SILENT else Again(WORKER_SILENT, 2)
+    return POISONED if silent_before + 1 >= MAX_SILENT else Again(words.WORKER_SILENT, 2)
 
 
 def _exited(evidence: Evidence) -> Verdict:
     if _provider_failed(evidence) and evidence.charged < MAX_ATTEMPTS:
-        return Again("provider-failed", 60)
+        return Again(words.PROVIDER_FAILED, 60)
     match evidence.exit_code:
         case None:
-            return End(Outcome.FAILED, "unknown", "exit-code-unreadable")
+            return End(Outcome.FAILED, words.UNKNOWN, words.EXIT_CODE_UNREADABLE)
         case 0:
             return _claimed_success(evidence)
         case 1:
-            return End(Outcome.FAILED, "infra", _detail(evidence))
+            return End(Outcome.FAILED, words.INFRA, _detail(evidence))
         case 2:
             return _policy_stop(_detail(evidence))
         case 97:  # NO_GO: the go was given, its answer got lost, and a second one is never given
-            return End(Outcome.FAILED, "lost", "go-answer-lost")
+            return End(Outcome.FAILED, words.LOST, words.GO_ANSWER_LOST)
         case 137 if evidence.oom_killed:
-            return End(Outcome.FAILED, "oom-killed")
+            return End(Outcome.FAILED, words.OOM_KILLED)
         case code:
-            return _BY_CODE.get(code, End(Outcome.FAILED, "unknown-exit-code"))
+            return _BY_CODE.get(code, End(Outcome.FAILED, words.UNKNOWN_EXIT_CODE))
 
 
 def _policy_stop(detail: str | None) -> End:
-    if detail in _POLICY_REASONS:
+    if detail in POLICY_LABELS:
         return End(Outcome.POLICY, detail)
-    return End(Outcome.POLICY, "runner-policy", detail)
+    return End(Outcome.POLICY, words.RUNNER_POLICY, detail)
 
 
 def _claimed_success(evidence: Evidence) -> End:
     """Exit 0 is believed from an image that promises no report, or with its signed report."""
     if evidence.report_expected and not evidence.report_verified:
-        return End(Outcome.FAILED, "report-unverified")
+        return End(Outcome.FAILED, words.REPORT_UNVERIFIED)
     result = Result.NO_OP if evidence.idle else Result.DONE_UNVERIFIED
-    return End(Outcome.COMPLETED, "completed", result=result, remarks=remarks(evidence))
+    return End(Outcome.COMPLETED, words.COMPLETED, result=result, remarks=remarks(evidence))
 
 
 def remarks(evidence: Evidence) -> tuple[str, ...]:
-    """What is worth a look in a run that says it is done, in the order of `REMARKS`."""
-    noticed = {ANSWER_CUT} if evidence.last_stop == "length" else set()
-    noticed |= {NOTHING_DONE} if evidence.idle else set()
-    return tuple(each for each in REMARKS if each in noticed or each in evidence.notes)
+    """What is worth a look in a run that says it is done, in the order of the table."""
+    noticed = {words.ANSWER_CUT} if evidence.last_stop == "length" else set()
+    noticed |= {words.NOTHING_DONE} if evidence.idle else set()
+    return tuple(each for each in words_of(Use.REMARK) if each in noticed or each in evidence.notes)
 
 
 def _detail(evidence: Evidence) -> str | None:

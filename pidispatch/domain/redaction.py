@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pidispatch.domain.secretforms import CORE, ESCAPE, ROUNDS, core, forms, lowered, unescaped
+from pidispatch.domain.secretforms import CORE, ESCAPE, ROUNDS, core, forms, letters, lowered, unescaped
 
 MASK = "[redacted]"
 SHORTEST = 8  # characters; what is shorter would be found where it is not meant
 LONGEST = 8192
-PIECE = 12  # so many characters of a form are enough to be masked
-_LEAST = 7  # of a form, without what may stand between its characters
+PIECE = 12  # so many letters and digits of a form in a row are enough to be masked
+_LEAST = 7  # letters and digits of a form
 MOST_TEXT = 16 * 1024 * 1024
 MOST_DEPTH = 32
 
@@ -31,18 +31,15 @@ class _Stream:
 class Redactor:
     """Knows the values of secrets, and shows them to nobody. Time is linear in the text; it never raises.
 
-    A text is looked at without what stands between letters and digits, as it is and with its escapes undone; a secret
-    is found by any `piece` characters in a row of it. What holds none comes back unchanged.
+    A text is looked at without its white space, as it is and with its escapes undone; a secret is found by any `piece`
+    letters and digits in a row of it. What holds none comes back unchanged.
     """
 
     def __init__(self, values: Iterable[str] = (), *, piece: int = PIECE) -> None:
         known = {value for value in values if SHORTEST <= len(value) <= LONGEST}
         self._pieces: set[str] = set()
-        written = {core(form) for value in known for form in forms(value)}
-        for form in written | {form[::-1] for form in written}:
-            if len(form) >= _LEAST:
-                size = min(piece, len(form))
-                self._pieces |= {form[at : at + size] for at in range(len(form) - size + 1)}
+        for form in {core(form) for value in known for form in forms(value)}:
+            self._pieces |= set(_pieces(form, piece))
         self._sizes = sorted({len(each) for each in self._pieces})
         # Any piece in a text covers one whole block of it.
         self._block = (self._sizes[0] + 1) // 2 if self._sizes else 1
@@ -50,7 +47,7 @@ class Redactor:
             each[at : at + self._block] for each in self._pieces for at in range(len(each) - self._block + 1)
         }
         # With few letters and digits a secret is known by all of its characters alone.
-        bare = sorted({each for value in known if len(core(value)) < _LEAST for each in (value, value[::-1])})
+        bare = sorted(value for value in known if len(letters(core(value))) < _LEAST)
         self._bare = re.compile("|".join(map(re.escape, bare))) if bare else None
 
     @property
@@ -118,8 +115,16 @@ class Redactor:
                         yield stream.starts[at], stream.ends[at + size - 1]
 
 
+def _pieces(form: str, size: int) -> Iterator[str]:
+    """Every part of it that has so many letters and digits, or all of them, and begins and ends with one."""
+    at = letters(form)
+    size = min(size, len(at))
+    if size >= _LEAST:
+        yield from (form[at[first] : at[first + size - 1] + 1] for first in range(len(at) - size + 1))
+
+
 def _streams(text: str) -> Iterator[_Stream]:
-    """Letters and digits of the text as it is, then of what its escapes stand for."""
+    """The text without its white space, then what its escapes stand for."""
     stream = _Stream(text, range(len(text)), range(1, len(text) + 1))
     for _ in range(ROUNDS + 1):
         yield _core_of(stream)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+from pidispatch.domain.ask import NO_KIN, NOTHING_ASKED, Ask, Kinship, Terms
 from pidispatch.domain.triggers import WaitAfter, WaitProfile
 
 
@@ -53,9 +54,7 @@ class NewRun:
 
     With a `cause` it is deferred until `not_before`, else due at once. A forge's run has no folder and no host of its
     own. `one_shot` is the key of the trigger that it spends. One with `wait_for` is held until all of it is met; of
-    those with one `wait_key` only one runs. `replica` is its number among `replicas`. What it may spend
-    (`cost_cap_micros`) and call (`allowed_models`, provider/model) is as asked: None is as configured. `skills_dir` is a
-    path of this host.
+    those with one `wait_key` only one runs. `replica` is its number among `replicas`.
     """
 
     public_id: str
@@ -67,18 +66,11 @@ class NewRun:
     scope: str
     target: str
     pinned_host: str | None
+    ask: Ask = NOTHING_ASKED
     mutex: str | None = None
     trigger_type: str = "cli"
     trigger_id: str | None = None
     trigger_index: int | None = None
-    flow: str | None = None
-    command: str | None = None
-    provider: str | None = None
-    model: str | None = None
-    image: str | None = None
-    max_turns: int | None = None
-    max_tokens: int | None = None
-    priority: int = 0
     cause: str | None = None
     not_before: datetime | None = None
     kind: str = "local"
@@ -90,11 +82,7 @@ class NewRun:
     wait_key: str | None = None
     replica: int | None = None
     replicas: int | None = None
-    egress_hosts: tuple[str, ...] = ()
-    cost_cap_micros: int | None = None
-    allowed_models: tuple[str, ...] | None = None
-    excluded_tools: tuple[str, ...] | None = None
-    skills_dir: bytes | None = None
+    kinship: Kinship = NO_KIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,39 +91,29 @@ class Waiting:
 
     `one_shot` is the key of the trigger that it spends, and `spent_by` the other run that had spent it by then.
     `breaker` says that its trigger's breaker holds it back, or must be asked: as `ports.Breakers.held_back`.
-    `granted`: it goes on where another stopped, and `cost_cap_micros` is what an operator gave it.
-    `replicas` is how many runs its event started, None for one. `mutex` is what it brought along: a folder's lock is looked
-    up anew, a forge's run has none but this. `cost_cap_micros` and `allowed_models` are as asked, or as they were in force
-    for its last attempt; `models_asked` is as asked.
+    `granted`: it goes on where another stopped, and an operator gave it its cap. `replicas` is how many runs its event
+    started, None for one. `mutex` is what it brought along: a folder's lock is looked up anew, a forge's run has none but
+    this. `last_cost_cap` and `last_models` were in force for its last attempt; before the first they are as asked.
     """
 
     run_id: int
     public_id: str
     epoch: int
     folder: bytes
-    scope: str
-    provider: str | None
-    model: str | None
-    image: str | None
-    max_turns: int | None
-    max_tokens: int | None
-    flow: str | None
-    attempt: int
     folder_given: bytes
+    scope: str
+    attempt: int
     now: datetime
+    ask: Ask = NOTHING_ASKED
     one_shot: str | None = None
     spent_by: str | None = None
     breaker: str | None = None
     replicas: int | None = None
     kind: str = "local"
     mutex: str | None = None
-    command: str | None = None
-    cost_cap_micros: int | None = None
     granted: bool = False
-    allowed_models: Sequence[str] | None = None
-    models_asked: Sequence[str] | None = None
-    excluded_tools: Sequence[str] | None = None
-    skills_dir: bytes | None = None
+    last_cost_cap: int | None = None
+    last_models: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +143,7 @@ class Occupant:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What an attempt needs to be prepared: the untrusted bytes, and the values settled at admission.
+    """What an attempt needs to be prepared: the untrusted bytes, what was asked, and what is in force since its admission.
 
     `continues` is the id of the run that it goes on with. `mutex` is the lock of the folder that was admitted, None where it
     is a copy of the run's own; `owner` is that folder's user (None: an earlier version admitted it).
@@ -177,18 +155,9 @@ class Job:
     task_bytes: int
     event: bytes
     target: str
-    flow: str | None
     trigger_type: str
-    provider: str
-    model: str
-    image: str
-    max_turns: int
-    max_tokens: int | None
-    command: str | None = None
-    cost_cap_micros: int | None = None
-    allowed_models: Sequence[str] | None = None
-    excluded_tools: Sequence[str] | None = None
-    skills_dir: bytes | None = None
+    ask: Ask
+    terms: Terms
     chain_depth: int = 0
     continues: int | None = None
     mutex: str | None = None

@@ -4,6 +4,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from pidispatch.domain import words
+
 GATE_DIR = "/gate"
 GATE_SOCKET = f"{GATE_DIR}/s"
 JOB_DIR = "/job"
@@ -23,7 +25,6 @@ LABEL_BORN = "dev.pidispatch.born"  # seconds since 1970, for containers without
 ROLE_JOB = "job"
 ROLE_GIT = "git"
 
-WORKSPACE_GONE = "workspace-gone"  # the folder is not the one that was admitted any more
 
 PIDS_LIMIT = 512
 MIB = 1024 * 1024
@@ -110,9 +111,9 @@ _INIT_FAILED = re.compile(
     rb"(?:\[FATAL tini \(\d+\)\] exec [^\n]{0,4096} failed|failed to exec pid1): ([^\r\n]{1,80})\s*\Z"
 )
 _EXEC_ERRORS = {
-    b"no such file or directory": "entrypoint-missing",
-    b"permission denied": "entrypoint-not-executable",
-    b"exec format error": "job-image-wrong-arch",
+    b"no such file or directory": words.ENTRYPOINT_MISSING,
+    b"permission denied": words.ENTRYPOINT_NOT_EXECUTABLE,
+    b"exec format error": words.JOB_IMAGE_WRONG_ARCH,
 }
 
 
@@ -125,4 +126,4 @@ def explain_start_failure(exit_code: int | None, tail: bytes) -> str | None:
     said = _INIT_FAILED.search(tail[-8192:])
     if said:
         return _EXEC_ERRORS.get(said.group(1).strip().lower())
-    return "entrypoint-not-executable" if exit_code == 126 else None
+    return words.ENTRYPOINT_NOT_EXECUTABLE if exit_code == 126 else None

@@ -4,19 +4,12 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from pidispatch.domain import words
 from pidispatch.domain.sandbox import WORKSPACE_DIR
 
 PI_VERSION_LABEL = "dev.pi-dispatch.pi-version"
 
 # Words of `runs.session_reason`; those that the reference has are its.
-RESUMED = "resumed"
-ABSENT = "absent"
-VERSION_CHANGED = "pi-version-changed"
-NO_VERSION = "no-pi-version"
-TOO_LARGE = "too-large"
-NOT_REGULAR = "not-a-regular-file"
-UNPARSEABLE = "unparseable"
-UNMASKED = "gateway-unreachable"  # it alone knows all secrets, and could not be asked to hide them
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +49,11 @@ def problem_of(content: bytes) -> str | None:
     """
     header, *entries = lines = content.split(b"\n")
     if not any(lines):
-        return ABSENT
+        return words.ABSENT
     head = _object(header)
     if head is None or head.get("type") != "session" or head.get("cwd") != WORKSPACE_DIR:
-        return UNPARSEABLE
-    return None if all(_object(entry) is not None for entry in entries if entry) else UNPARSEABLE
+        return words.UNPARSEABLE
+    return None if all(_object(entry) is not None for entry in entries if entry) else words.UNPARSEABLE
 
 
 def _object(line: bytes) -> dict[str, Any] | None:
@@ -74,9 +67,9 @@ def _object(line: bytes) -> dict[str, Any] | None:
 def stage(kept: KeptSession | None, pi_version: str | None) -> Staged:
     """What a run that goes on is given, by the version of pi in its image: another one may not read it."""
     if kept is None:
-        return Staged(reason=ABSENT)
+        return Staged(reason=words.ABSENT)
     if pi_version is None or kept.pi_version is None:
-        return Staged(reason=NO_VERSION)
+        return Staged(reason=words.NO_PI_VERSION)
     if pi_version != kept.pi_version:
-        return Staged(reason=VERSION_CHANGED)
-    return Staged(kept.content, RESUMED)
+        return Staged(reason=words.PI_VERSION_CHANGED)
+    return Staged(kept.content, words.RESUMED)

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from pidispatch.domain.ask import NOTHING_ASKED, Ask
+
 SHORT = 12  # characters of an identity that is a hash
 
 
@@ -104,39 +106,28 @@ class WaitProfile:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """The `run` of an entry. Exactly one of `flow` and `command`; None is what was not written."""
+    """The `run` of an entry. It asks for exactly one of a flow and a command; None is what was not written."""
 
     kind: Kind
-    flow: str | None = None
-    command: str | None = None
+    ask: Ask = NOTHING_ASKED
     folder: str | None = None
     task: str | None = None
     instructions: str | None = None
-    provider: str | None = None
-    model: str | None = None
-    models: tuple[str, ...] = ()
-    max_turns: int | None = None
-    max_cost_micros: int | None = None
-    image: str | None = None
     packages: bool | None = None
-    skills_dir: str | None = None
     resume: bool | None = None
     secrets: tuple[tuple[str, str], ...] = ()
     secrets_profile: str | None = None
     repository: str | None = None
     replicas: int | None = None
     backend: str | None = None
-    exclude_tools: tuple[str, ...] = ()
     wait_for: tuple[WaitAfter | WaitProfile, ...] = ()
     github: bool | None = None
     portfolio: bool | None = None
-    priority: int = 0
-    egress: tuple[str, ...] = ()
 
     @property
-    def lane(self) -> str:
-        """What the run does, as one word: a subject has one run at a time in each lane."""
-        return f"cmd:{self.command}" if self.command is not None else self.flow or ""
+    def prompt(self) -> str:
+        """What the agent of a schedule is told: the command's line, or the task."""
+        return f"/{self.ask.command}" if self.ask.command is not None else self.task or ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +177,14 @@ class Trigger:
             return self.id
         number = getattr(self.on, "number", None)
         actions = ",".join(getattr(self.on, "actions", ()))
-        parts = (self.work.kind, self.type, ",".join(self.repos), str(number or ""), actions, self.work.lane)
+        parts = (
+            self.work.kind,
+            self.type,
+            ",".join(self.repos),
+            str(number or ""),
+            actions,
+            self.work.ask.lane,
+        )
         return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
 
 

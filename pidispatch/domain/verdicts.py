@@ -21,9 +21,6 @@ class Gate(IntEnum):
     AUTHORITY = 7
 
 
-UNASKED = "authority-not-asked"  # matches but for the person's rights, which nobody has looked up yet
-
-
 @dataclass(frozen=True, slots=True)
 class Stopped:
     """An entry that does not match: the gate that stopped it, and why as a word of the drop reasons."""

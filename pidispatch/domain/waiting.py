@@ -6,20 +6,13 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
+from pidispatch.domain import words
 from pidispatch.domain.files.triggers.waitfor import CONDITIONS_MAX, instant_of
 from pidispatch.domain.names import is_name
 from pidispatch.domain.triggers import WaitAfter, WaitProfile
 
 Condition = WaitAfter | WaitProfile
 
-CAUSE = "wait"
-REFUSED = "wait-refused"
-EXPIRED = "wait-expired"
-UNANSWERABLE = "wait-unanswerable"
-UNREADABLE = "wait-unreadable"
-PROFILE_UNKNOWN = "wait-profile-unknown"
-BEYOND_MAX = "wait-after-beyond-max"
-SUPERSEDED = "wait-superseded"
 
 SOON = timedelta(seconds=1)  # an instant this near has come
 SHORTEST = timedelta(seconds=1)
@@ -126,7 +119,7 @@ class GiveUp:
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class AskPrograms:
     """Every condition that needs no program is met; these programs are asked, in this order."""
 
     profiles: tuple[str, ...]
@@ -135,26 +128,26 @@ class Ask:
 Step = Start | Hold | GiveUp
 
 
-def first_step(held: HeldRun, *, profiles: Collection[str], bounds: Bounds) -> Step | Ask:
+def first_step(held: HeldRun, *, profiles: Collection[str], bounds: Bounds) -> Step | AskPrograms:
     """Everything that is decided without a program, in the reference's order. `profiles` are those declared here."""
     progress = held.progress
     if held.started_by is not None:
-        return GiveUp(SUPERSEDED, progress, held.started_by)
+        return GiveUp(words.WAIT_SUPERSEDED, progress, held.started_by)
     if held.conditions is None:
-        return GiveUp(UNREADABLE, progress)
+        return GiveUp(words.WAIT_UNREADABLE, progress)
     named = tuple(each.name for each in held.conditions if isinstance(each, WaitProfile))
     if not set(named) <= set(profiles):
-        return GiveUp(PROFILE_UNKNOWN, progress)
+        return GiveUp(words.WAIT_PROFILE_UNKNOWN, progress)
     instant = max((each.instant for each in held.conditions if isinstance(each, WaitAfter)), default=held.now)
     if progress.held_since is None and instant - held.now > bounds.after_max:
-        return GiveUp(BEYOND_MAX, progress)
+        return GiveUp(words.WAIT_AFTER_BEYOND_MAX, progress)
     if instant - held.now > SOON:
         return Hold(instant, _first_held(progress, held.now), asking=False)
     if not named:
         return Start(progress)
     if held.held_by is not None:
-        return GiveUp(SUPERSEDED, progress, held.held_by)
-    return Ask(named)
+        return GiveUp(words.WAIT_SUPERSEDED, progress, held.held_by)
+    return AskPrograms(named)
 
 
 def next_step(
@@ -176,12 +169,12 @@ def next_step(
         return Start(asked)
     asked = replace(_first_held(asked, now), asked_since=progress.asked_since or now)
     if answer is Answer.NEVER:
-        return GiveUp(REFUSED, asked)
+        return GiveUp(words.WAIT_REFUSED, asked)
     elapsed = now - (progress.asked_since or now)
     if asked.faults >= bounds.faults_max:
-        return GiveUp(UNANSWERABLE, asked)
+        return GiveUp(words.WAIT_UNANSWERABLE, asked)
     if asked.checks >= bounds.checks_max or elapsed >= bounds.wait_max:
-        return GiveUp(EXPIRED, asked)
+        return GiveUp(words.WAIT_EXPIRED, asked)
     return Hold(now + pause(elapsed, bounds, jitter), asked, asking=True)
 
 

@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 
 import structlog
 
+from pidispatch.domain import words
 from pidispatch.domain.chaintree import Harvest, TreeCaps
 from pidispatch.domain.identity import chained_run_id
 from pidispatch.domain.outbox import (
-    COLLECT_ERROR,
-    GATE_DENY,
     WHOLE_OUTBOX,
     Child,
     Letter,
@@ -84,7 +83,7 @@ class ChainCollector:
             if patient and isinstance(error, EngineUnavailable | GatewayUnavailable):
                 raise
             log.exception("chain_not_collected", run_id=run_id)
-            return Harvest((Refusal(WHOLE_OUTBOX, COLLECT_ERROR),))
+            return Harvest((Refusal(WHOLE_OUTBOX, words.CHAIN_COLLECT_ERROR),))
 
     def tell(self, run_id: int, public_id: str, harvest: Harvest | None) -> int:
         """Log what became of the requests, as it is recorded; returns how many runs were queued."""
@@ -106,7 +105,11 @@ class ChainCollector:
             return Harvest()
         parent = self._chains.parent(run_id)
         if parent.kind != "local" or parent.folder is None:
-            return Harvest(tuple(Refusal(letter.number, COLLECT_ERROR, "not-local") for letter in letters))
+            return Harvest(
+                tuple(
+                    Refusal(letter.number, words.CHAIN_COLLECT_ERROR, words.NOT_LOCAL) for letter in letters
+                )
+            )
         depth = parent.depth + 1
         judged = [self._judged(letter, depth) for letter in letters]
         wishes = [each for each in judged if isinstance(each, Wish)]
@@ -147,11 +150,11 @@ class ChainCollector:
         wish: Wish, parent: ChainParent, skills: Mapping[str, bytes] | None, event: bytes
     ) -> Child | Refusal:
         if skills is None:
-            return Refusal(wish.number, GATE_DENY, "no-commit")
+            return Refusal(wish.number, words.CHAIN_GATE_DENY, words.NO_COMMIT)
         if wish.flow not in skills:
-            return Refusal(wish.number, GATE_DENY, "no-skill")
+            return Refusal(wish.number, words.CHAIN_GATE_DENY, words.NO_SKILL)
         if not may_be_asked_for(skills[wish.flow]):
-            return Refusal(wish.number, GATE_DENY, "not-allowed")
+            return Refusal(wish.number, words.CHAIN_GATE_DENY, words.NOT_ALLOWED)
         public_id = chained_run_id(parent.public_id, wish.flow, wish.task)
         return Child(wish.number, public_id, wish.flow, wish.task, event)
 

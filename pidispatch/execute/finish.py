@@ -3,17 +3,17 @@
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any
 
 import structlog
 
 from pidispatch.domain.chaintree import Harvest
-from pidispatch.domain.exitline import POLICY_LABELS, TAIL_LIMIT, ExitLine, parse_exit
+from pidispatch.domain.exitline import TAIL_LIMIT, ExitLine, parse_exit
 from pidispatch.domain.outcome import MAX_SILENT, REPORT_CAPABILITY, Again, End, Evidence, judge
 from pidispatch.domain.reconcile import GATEWAY_PATIENCE, Absence, Departure, preparer_fell_silent
 from pidispatch.domain.run import AttemptFacts, BoxEnd, Claim, Occupant, Outcome, Result, State
 from pidispatch.domain.sandbox import explain_start_failure
 from pidispatch.domain.session import KeptSession, NotKept
+from pidispatch.domain.telemetry import telemetry
 from pidispatch.errors import GatewayUnavailable, StaleEpoch
 from pidispatch.execute.chain import ChainCollector
 from pidispatch.execute.changes import Changes
@@ -228,19 +228,14 @@ class Finisher:
         return True
 
     def _keep_exit_line(self, claim: Claim, line: ExitLine | None) -> None:
-        """The line on stdout is telemetry: kept where no signed report is, never believed."""
-        if line is not None:
-            said: dict[str, Any] = {"code": line.code, "reason": self._safe(line.reason), "turns": line.turns}
-            self._reports.keep_report(claim.run_id, claim.attempt, said, verified=False)
-
-    def _safe(self, word: str | None) -> str | None:
-        """A word of the box's own making may be a secret; without the gateway only what we know is kept."""
-        if word is None or word in POLICY_LABELS:
-            return word
+        """The line on stdout is telemetry: kept, told beside what was measured, never believed."""
+        if line is None:
+            return
         try:
-            return self._redact(word.encode()).decode(errors="replace")
+            said = telemetry(line, lambda text: self._redact(text.encode()).decode(errors="replace"))
         except GatewayUnavailable:
-            return None
+            said = telemetry(line, None)
+        self._reports.keep_telemetry(claim.run_id, claim.attempt, said)
 
 
 def _is_over(run: Occupant, box: BoxState | None, *, take_back: bool) -> bool:

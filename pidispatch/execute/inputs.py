@@ -25,10 +25,10 @@ WORK_TREE_ONLY = (
 def prompt(job: Job, session: Staged) -> bytes:
     """What pi is told: the task, behind the name of the skill to use if one was asked for."""
     text = task_text(job.task, job.task_bytes)
-    if job.flow is not None:
-        text = f"Use the skill `{job.flow}` for this task. The event that started it is in /job/event.json.\n\n{text}"
+    if job.ask.flow is not None:
+        text = f"Use the skill `{job.ask.flow}` for this task. The event that started it is in /job/event.json.\n\n{text}"
     # A command is the whole prompt: with anything before its slash it would be none.
-    if job.continues is not None and job.command is None:
+    if job.continues is not None and job.ask.command is None:
         text = f"{RESUMED if session.resumed else WORK_TREE_ONLY}\n\n{text}"
     return text.encode()
 
@@ -43,8 +43,8 @@ def job_files(
 ) -> dict[str, bytes]:
     """Every file below /job, by its relative path. `skills` are those that the run is given, as the image looks for them."""
     agent = agent_files(
-        job.provider,
-        job.model,
+        job.terms.provider,
+        job.terms.model,
         provider.api,
         known_to_pi=provider.known_to_pi,
         context_window=provider.context_window,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import structlog
 
-from pidispatch.domain.disks import DISK_LOW
+from pidispatch.domain import words
 from pidispatch.domain.identity import folder_mutex
 from pidispatch.domain.laps import Laps
 from pidispatch.domain.outcome import Again, End
@@ -27,7 +27,6 @@ from pidispatch.domain.sandbox import (
     SESSION_DIR,
     SESSION_FILE,
     WORKSPACE_DIR,
-    WORKSPACE_GONE,
     BoxSpec,
     Mount,
     box_name,
@@ -36,7 +35,9 @@ from pidispatch.domain.session import Staged
 from pidispatch.errors import (
     BoxFault,
     DiskFull,
+    EngineUnavailable,
     FolderRefused,
+    GatewayUnavailable,
     ImageMissing,
     NameTaken,
     SkillsRefused,
@@ -178,14 +179,14 @@ class Launcher:
             self._give_up(claim, name, container, _later(error, claim.attempt))
 
     def _prepare(self, job: Job, name: str, session: Staged, laps: Laps) -> BoxSpec:
-        provider = self._doors.provider(job.provider, job.model)
+        provider = self._doors.provider(job.terms.provider, job.terms.model)
         laps.lap("provider")
         if provider is None:
-            raise BoxFault(f"the gateway no longer knows the provider {job.provider}")
+            raise BoxFault(f"the gateway no longer knows the provider {job.terms.provider}")
         folder = self._open_folder(job.folder)
         self._require_admitted(job, folder)
         laps.lap("folder")
-        skills = {} if job.skills_dir is None else self._read_skills(job.skills_dir)
+        skills = {} if job.ask.skills_dir is None else self._read_skills(job.ask.skills_dir)
         laps.lap("skills")
         gate = self._doors.open(job.claim.run_id)
         laps.lap("door")
@@ -200,13 +201,14 @@ class Launcher:
             return
         if job.mutex != folder_mutex(self._host, *folder.identity) or job.owner not in {None, folder.uid}:
             raise FolderRefused(
-                WORKSPACE_GONE, f"{folder.path!r} was exchanged or given away since the run was admitted"
+                words.WORKSPACE_GONE,
+                f"{folder.path!r} was exchanged or given away since the run was admitted",
             )
 
     def _spec(self, job: Job, name: str, folder: LocalFolder, gate: str, paths: JobPaths) -> BoxSpec:
         return BoxSpec(
             name=name,
-            image=job.image,
+            image=job.terms.image,
             uid=folder.uid,
             gid=folder.gid,
             labels={
@@ -232,18 +234,19 @@ class Launcher:
 
     def _environment(self, job: Job, name: str) -> dict[str, str]:
         """A closed list, and no secret among it: the agent reads its environment."""
+        ask, terms = job.ask, job.terms
         asked = {
-            "PI_PROVIDER": job.provider,
-            "PI_MODEL": job.model,
-            "PI_MAX_TURNS": str(job.max_turns),
-            "PI_MAX_TOKENS": None if job.max_tokens is None else str(job.max_tokens),
+            "PI_PROVIDER": terms.provider,
+            "PI_MODEL": terms.model,
+            "PI_MAX_TURNS": str(terms.max_turns),
+            "PI_MAX_TOKENS": None if terms.max_tokens is None else str(terms.max_tokens),
             "PI_JOB_ID": name,
-            "PI_FLOW": job.flow,
+            "PI_FLOW": ask.flow,
             "PI_SESSION_FILE": SESSION_FILE,
-            "PI_COMMAND": job.command,
-            "PI_EXCLUDE_TOOLS": ",".join(job.excluded_tools or ()) or None,
-            "PI_ALLOWED_MODELS": None if job.allowed_models is None else ",".join(job.allowed_models),
-            "PI_MAX_COST_MICROS": None if job.cost_cap_micros is None else str(job.cost_cap_micros),
+            "PI_COMMAND": ask.command,
+            "PI_EXCLUDE_TOOLS": ",".join(ask.excluded_tools or ()) or None,
+            "PI_ALLOWED_MODELS": None if terms.allowed_models is None else ",".join(terms.allowed_models),
+            "PI_MAX_COST_MICROS": None if terms.cost_cap_micros is None else str(terms.cost_cap_micros),
             "PI_OFFLINE": "1",
             "PI_TELEMETRY": "0",
             "PI_SKIP_VERSION_CHECK": "1",
@@ -290,21 +293,27 @@ def _folder_of(spec: BoxSpec) -> str:
 def _verdict(error: BoxFault) -> End:
     if isinstance(error, ImageMissing):
         return End(Outcome.POLICY, error.why)
-    return End(Outcome.FAILED, "container-never-started", error.why)
+    return End(Outcome.FAILED, words.CONTAINER_NEVER_STARTED, error.why)
 
 
 def _when_there_is_room(attempt: int) -> End | Again:
     """It bought nothing, and room comes back: the run waits as one does that is not admitted for want of it."""
     if attempt >= MOST_TRIES:
-        return End(Outcome.FAILED, "container-never-started", DiskFull.why)
-    return Again(DISK_LOW, FULL_PAUSE)
+        return End(Outcome.FAILED, words.CONTAINER_NEVER_STARTED, DiskFull.why)
+    return Again(words.DISK_LOW, FULL_PAUSE)
 
 
 def _later(error: Unavailable, attempt: int) -> End | Again:
     if attempt >= MOST_TRIES:
-        return End(Outcome.FAILED, "container-never-started", "too-many-starts")
-    return Again(f"{_word(error)}-unreachable", min(LONGEST_PAUSE, TRY_AGAIN * attempt))
+        return End(Outcome.FAILED, words.CONTAINER_NEVER_STARTED, words.TOO_MANY_STARTS)
+    return Again(_unreachable(error), min(LONGEST_PAUSE, TRY_AGAIN * attempt))
 
 
-def _word(error: Unavailable) -> str:
-    return {"the Docker engine": "docker", "the gateway": "gateway"}.get(error.part, "service")
+def _unreachable(error: Unavailable) -> str:
+    match error:
+        case EngineUnavailable():
+            return words.DOCKER_UNREACHABLE
+        case GatewayUnavailable():
+            return words.GATEWAY_UNREACHABLE
+        case _:
+            return words.SERVICE_UNREACHABLE

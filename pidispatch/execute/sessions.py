@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping
 
+from pidispatch.domain import words
 from pidispatch.domain.landing import stopped_at
 from pidispatch.domain.outcome import Again, End
 from pidispatch.domain.run import Job
-from pidispatch.domain.session import FRESH, PI_VERSION_LABEL, UNMASKED, KeptSession, NotKept, Staged, stage
+from pidispatch.domain.session import FRESH, PI_VERSION_LABEL, KeptSession, NotKept, Staged, stage
 from pidispatch.errors import GatewayUnavailable
 from pidispatch.ports import Images, ReadSession, Sessions
 
@@ -25,7 +26,7 @@ class SessionKeeper:
         """What the attempt's box finds. Raises DatabaseUnavailable, EngineUnavailable."""
         if job.continues is None:
             return FRESH
-        facts = self._images.facts(job.image)
+        facts = self._images.facts(job.terms.image)
         version = None if facts is None else facts.labels.get(PI_VERSION_LABEL)
         return stage(self._sessions.kept(job.continues), version)
 
@@ -40,7 +41,7 @@ class SessionKeeper:
         try:
             content = self._read_session(box_name)
         except GatewayUnavailable:
-            return NotKept(UNMASKED)
+            return NotKept(words.GATEWAY_UNREACHABLE)
         if isinstance(content, NotKept):
             return content
         return KeptSession(content, labels.get(PI_VERSION_LABEL))

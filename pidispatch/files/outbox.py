@@ -3,16 +3,8 @@
 import os
 from collections.abc import Iterator
 
-from pidispatch.domain.outbox import (
-    COLLECT_ERROR,
-    COUNT_CAP,
-    NOT_REGULAR,
-    OVERSIZE,
-    REQUEST_BYTES,
-    WHOLE_OUTBOX,
-    Letter,
-    request_names,
-)
+from pidispatch.domain import words
+from pidispatch.domain.outbox import REQUEST_BYTES, WHOLE_OUTBOX, Letter, request_names
 from pidispatch.files.untrusted import NotRegular, TooLarge, directory, read_regular
 
 MOST_ENTRIES = 10_000  # of which nobody needs more than a few; the rest would only cost time
@@ -27,13 +19,15 @@ def read_outbox(path: str, *, most: int) -> tuple[Letter, ...]:
         with directory(path) as outbox:
             names = list(_names(outbox))
             if len(names) > MOST_ENTRIES:
-                return (Letter(WHOLE_OUTBOX, refused=COLLECT_ERROR),)
+                return (Letter(WHOLE_OUTBOX, refused=words.CHAIN_COLLECT_ERROR),)
             return tuple(
-                _letter(number, name, outbox) if place < most else Letter(number, refused=COUNT_CAP)
+                _letter(number, name, outbox)
+                if place < most
+                else Letter(number, refused=words.CHAIN_COUNT_CAP)
                 for place, (number, name) in enumerate(request_names(names))
             )
     except OSError:
-        return (Letter(WHOLE_OUTBOX, refused=COLLECT_ERROR),)
+        return (Letter(WHOLE_OUTBOX, refused=words.CHAIN_COLLECT_ERROR),)
 
 
 def _names(outbox: int) -> Iterator[str]:
@@ -48,6 +42,6 @@ def _letter(number: str, name: str, outbox: int) -> Letter:
     try:
         return Letter(number, read_regular(name, below=outbox, most=REQUEST_BYTES))
     except NotRegular:
-        return Letter(number, refused=NOT_REGULAR)
+        return Letter(number, refused=words.CHAIN_NOT_REGULAR_FILE)
     except TooLarge:
-        return Letter(number, refused=OVERSIZE)
+        return Letter(number, refused=words.CHAIN_OVERSIZE)

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 
-from pidispatch.domain.session import NOT_REGULAR, TOO_LARGE, NotKept, problem_of
+from pidispatch.domain import words
+from pidispatch.domain.session import NotKept, problem_of
 from pidispatch.files.untrusted import NotRegular, TooLarge, directory, read_regular
 
 NAME = b"current.jsonl"
@@ -22,9 +23,9 @@ def read_session(path: str, *, most: int, mask: Mask) -> bytes | NotKept:
         with directory(path) as session:
             content = read_regular(NAME, below=session, most=min(most or MOST_EVER, MOST_EVER))
     except TooLarge:
-        return NotKept(TOO_LARGE)
+        return NotKept(words.TOO_LARGE)
     except (NotRegular, OSError):
-        return NotKept(NOT_REGULAR)
+        return NotKept(words.NOT_A_REGULAR_FILE)
     content = mask(content)
     problem = problem_of(content)
     return content if problem is None else NotKept(problem)

@@ -6,6 +6,7 @@ import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from pidispatch.domain import words
 from pidispatch.errors import FolderRefused, SkillsRefused
 from pidispatch.files.untrusted import NotRegular, TooLarge, directory, read_regular
 
@@ -28,7 +29,7 @@ def check_skills(path: bytes) -> None:
     except (OSError, ValueError):
         pass
     raise FolderRefused(
-        "skills-dir-missing", f"run.skillsDir {os.fsdecode(path)!r} is no directory with an absolute path"
+        words.SKILLS_DIR_MISSING, f"run.skillsDir {os.fsdecode(path)!r} is no directory with an absolute path"
     )
 
 
@@ -43,9 +44,9 @@ def read_skills(path: bytes) -> Mapping[str, bytes]:
         with directory(path) as top:
             reader.read(top, ())
     except OSError as error:
-        raise reader.refusal("", "unreadable", f"cannot be read: {error.strerror}") from error
+        raise reader.refusal("", words.UNREADABLE, f"cannot be read: {error.strerror}") from error
     if not any(name.rpartition("/")[2] == MANIFEST for name in reader.found):
-        raise reader.refusal("", "no-skill", f"holds no {MANIFEST}")
+        raise reader.refusal("", words.NO_SKILL, f"holds no {MANIFEST}")
     return reader.found
 
 
@@ -63,7 +64,7 @@ class _Reader:
             facts = os.stat(name, dir_fd=below, follow_symlinks=False)
             if stat.S_ISDIR(facts.st_mode):
                 if len(parents) >= MOST_LEVELS:
-                    raise self.refusal(path, "too-deep", f"is more than {MOST_LEVELS} directories deep")
+                    raise self.refusal(path, words.TOO_DEEP, f"is more than {MOST_LEVELS} directories deep")
                 with directory(name, below=below) as inner:
                     self.read(inner, (*parents, name))
             else:
@@ -77,14 +78,16 @@ class _Reader:
         with os.scandir(below) as entries:
             for seen, entry in enumerate(entries):
                 if seen >= MOST_ENTRIES:
-                    raise self.refusal("/".join(parents), "too-many", f"has more than {MOST_ENTRIES} entries")
+                    raise self.refusal(
+                        "/".join(parents), words.TOO_MANY, f"has more than {MOST_ENTRIES} entries"
+                    )
                 if entry.name.startswith("."):
                     continue
                 path = "/".join((*parents, entry.name))
                 if not _NAME.fullmatch(entry.name) or len(path) > LONGEST_PATH:
                     raise self.refusal(
                         path,
-                        "bad-name",
+                        words.BAD_NAME,
                         "needs a name of letters, digits and . _ + -, at most 64, 200 with its path",
                     )
                 yield entry.name
@@ -94,16 +97,16 @@ class _Reader:
         try:
             content = read_regular(name, below=below, most=min(MOST_BYTES_OF_A_FILE, left))
         except NotRegular as error:
-            raise self.refusal(path, "not-regular", "is no regular file that can be read") from error
+            raise self.refusal(path, words.NOT_REGULAR, "is no regular file that can be read") from error
         except TooLarge as error:
             problem = f"is larger than {MOST_BYTES_OF_A_FILE:,} bytes, or all together than {MOST_BYTES:,}"
-            raise self.refusal(path, "too-large", problem) from error
+            raise self.refusal(path, words.TOO_LARGE, problem) from error
         self.found[path] = content
         self._bytes += len(content)
         skill = path.partition("/")[0]
         if len(self.found) > MOST_FILES or self._in(skill) > MOST_IN_A_SKILL:
             problem = f"is one file too many: {MOST_FILES} in all, {MOST_IN_A_SKILL} in a skill"
-            raise self.refusal(path, "too-many", problem)
+            raise self.refusal(path, words.TOO_MANY, problem)
 
     def _in(self, skill: str) -> int:
         return sum(name.startswith(f"{skill}/") for name in self.found)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import structlog
 
+from pidispatch.domain import words
 from pidispatch.domain.redaction import Redactor
 from pidispatch.errors import DatabaseUnavailable
 from pidispatch.gateway.http1 import MOST_BODY, Head, Refused, Wire, problem, too_large
@@ -107,21 +108,21 @@ class Door:
         container = asked.get("container")
         run_id, attempt = self._ticket.run_id, self._ticket.attempt
         if not isinstance(container, str) or _CONTAINER.fullmatch(container) is None:
-            wire.answer(403, {"go": False, "reason": "malformed"})
+            wire.answer(403, {"go": False, "reason": words.MALFORMED})
             return
         if isinstance(asked.get("attempt"), bool) or asked.get("attempt") != attempt:
-            wire.answer(403, {"go": False, "reason": "stale-attempt"})
+            wire.answer(403, {"go": False, "reason": words.STALE_ATTEMPT})
             return
         try:
             given = self._given(wire, container)
         except DatabaseUnavailable:
-            wire.answer(503, {"go": False, "reason": "database-away"})
+            wire.answer(503, {"go": False, "reason": words.DATABASE_AWAY})
             return
         if given is None:
             return
         log.info("gateway.go", run=self._ticket.public_id, attempt=attempt, given=given)
         if not given:
-            wire.answer(403, {"go": False, "reason": "refused"})
+            wire.answer(403, {"go": False, "reason": words.REFUSED})
             return
         wire.answer(200, {"go": True, "key": attempt_key(self._secret, run_id, attempt)})
 

@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from pidispatch.domain.outcome import REMARKS
+from pidispatch.domain.words import Use, words_of
 from pidispatch.gateway.metering import load_object
 
 MOST_REPORT = 64 * 1024
@@ -66,7 +66,7 @@ def _is_number(value: Any) -> bool:
 def _notes(value: Any) -> list[str]:
     """Words that a run may be marked with; any other is left out."""
     told = value if isinstance(value, list) else []
-    return [word for word in REMARKS if word in told[:32]]
+    return [word for word in words_of(Use.REMARK) if word in told[:32]]
 
 
 def _session(value: Any) -> dict[str, Any] | None:

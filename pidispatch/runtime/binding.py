@@ -1,6 +1,5 @@
 """Give an opened directory a second place that nobody else can exchange, by a bind mount."""
 
-import ctypes
 import errno
 import fcntl
 import os
@@ -13,26 +12,34 @@ from typing import NamedTuple
 import structlog
 
 from pidispatch.domain.sandbox import Inode
+from pidispatch.runtime.mounting import (
+    MS_BIND,
+    MS_NOATIME,
+    MS_NODEV,
+    MS_NODIRATIME,
+    MS_NOEXEC,
+    MS_NOSUID,
+    MS_RDONLY,
+    MS_REC,
+    MS_RELATIME,
+    MS_REMOUNT,
+    mount,
+    unmount,
+)
 
 log = structlog.get_logger(__name__)
 
-_MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_NOEXEC = 0x1, 0x2, 0x4, 0x8
-_MS_REMOUNT, _MS_NOATIME, _MS_NODIRATIME = 0x20, 0x400, 0x800
-_MS_BIND, _MS_REC, _MS_RELATIME = 0x1000, 0x4000, 0x200000
 _KEPT = {
-    os.ST_RDONLY: _MS_RDONLY,
-    os.ST_NOEXEC: _MS_NOEXEC,
-    os.ST_NOATIME: _MS_NOATIME,
-    os.ST_NODIRATIME: _MS_NODIRATIME,
-    os.ST_RELATIME: _MS_RELATIME,
+    os.ST_RDONLY: MS_RDONLY,
+    os.ST_NOEXEC: MS_NOEXEC,
+    os.ST_NOATIME: MS_NOATIME,
+    os.ST_NODIRATIME: MS_NODIRATIME,
+    os.ST_RELATIME: MS_RELATIME,
 }
-_MNT_DETACH, _UMOUNT_NOFOLLOW = 0x2, 0x8
 _MOST_LAYERS = 16
 _NOT_ALLOWED = {errno.EPERM, errno.EACCES, errno.ENOSYS, errno.EINVAL}
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _POINT = "w"
-
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Bind(NamedTuple):
@@ -134,23 +141,24 @@ def _cleared(place: Path) -> bool:
 
 
 def _bind(descriptor: int, target: str) -> None:
-    _mount(f"/proc/self/fd/{descriptor}", target, _MS_BIND | _MS_REC)
+    _mount(f"/proc/self/fd/{descriptor}", target, MS_BIND | MS_REC)
     # What is not repeated here would be taken off the mount.
     had = os.statvfs(target).f_flag
     kept = sum(flag for seen, flag in _KEPT.items() if had & seen)
-    _mount(None, target, _MS_REMOUNT | _MS_BIND | _MS_NOSUID | _MS_NODEV | kept)
+    _mount(None, target, MS_REMOUNT | MS_BIND | MS_NOSUID | MS_NODEV | kept)
 
 
 def _mount(source: str | None, target: str, flags: int) -> None:
-    given = None if source is None else source.encode()
-    if _libc.mount(given, target.encode(), None, ctypes.c_ulong(flags), None):
-        code = ctypes.get_errno()
+    try:
+        mount(source, target, flags)
+    except OSError as error:
+        code = error.errno or 0
         kind = PermissionError if code in _NOT_ALLOWED else OSError
-        raise kind(code, f"cannot bind {target}: {os.strerror(code)}")
+        raise kind(code, f"cannot bind {target}: {os.strerror(code)}") from error
 
 
 def _unbind(target: str) -> None:
     """Whatever is mounted there, one over the other; nothing is no fault."""
-    for _ in range(_MOST_LAYERS):
-        if _libc.umount2(target.encode(), _MNT_DETACH | _UMOUNT_NOFOLLOW):
-            return
+    with suppress(OSError):
+        for _ in range(_MOST_LAYERS):
+            unmount(target)

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import structlog
 
+from pidispatch.domain import words
 from pidispatch.domain.sandbox import MIB
 from pidispatch.errors import BoxFault, ConfigurationRefused, DiskFull
 from pidispatch.ports import JobPaths
 from pidispatch.runtime.erase import erase
-from pidispatch.runtime.sizedfiles import SeenByEngine, mount_sized, unmount
+from pidispatch.runtime.sizedfiles import SeenByEngine, mount_sized, unmount_sized
 from pidispatch.runtime.usage import bytes_below
 
 log = structlog.get_logger(__name__)
@@ -30,7 +31,7 @@ _NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
 class JobFilesFault(BoxFault):
     """The files of a job could not be laid out on the host."""
 
-    why = "job-files-failed"
+    why = words.JOB_FILES_FAILED
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,7 @@ class JobFiles:
         inside = place / "outbox"
         inside.mkdir()
         if not self._sizing.seen(str(inside)):
-            unmount(place)
+            unmount_sized(place)
             place.rmdir()
             return base
         inside.rmdir()
@@ -132,7 +133,7 @@ class JobFiles:
         Raises JobFilesFault. Only after the container is gone.
         """
         try:
-            unmount(self._root / _plain(name) / SIZED)
+            unmount_sized(self._root / _plain(name) / SIZED)
             erase(self._root, _plain(name))
         except FileNotFoundError:
             return

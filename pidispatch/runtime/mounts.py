@@ -11,15 +11,16 @@ from pathlib import Path
 import docker.errors
 import structlog
 
-from pidispatch.domain.sandbox import WORKSPACE_DIR, WORKSPACE_GONE, Inode, Mount
+from pidispatch.domain import words
+from pidispatch.domain.sandbox import WORKSPACE_DIR, Inode, Mount
 from pidispatch.errors import BindsUnseen, FolderRefused, MountDiffers, MountUnseen
 from pidispatch.runtime.binding import BindPlaces
 from pidispatch.runtime.engine import Engine, translated
+from pidispatch.runtime.filesystems import PROCESSES
 
 log = structlog.get_logger(__name__)
 
 PLACE = "mounts"
-PROCESSES = "/proc"
 EXEC_LOOKS, EXEC_PAUSE = 500, 0.01
 
 _OPEN = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -121,7 +122,9 @@ class DockerMounts:
                 "it does not see what this process mounts; from now on folders are told by name"
             )
         if mount.target == WORKSPACE_DIR:
-            return FolderRefused(WORKSPACE_GONE, f"the box has another folder than {mount.source}: {found}")
+            return FolderRefused(
+                words.WORKSPACE_GONE, f"the box has another folder than {mount.source}: {found}"
+            )
         return MountDiffers(f"{mount.target} of the box is not {mount.source}, but {found}")
 
 
@@ -136,10 +139,12 @@ def _opened(path: str, identity: Inode) -> int:
     try:
         descriptor = os.open(path, _OPEN)
     except OSError as error:
-        raise FolderRefused(WORKSPACE_GONE, f"{path!r} was taken away or exchanged: {error}") from error
+        raise FolderRefused(words.WORKSPACE_GONE, f"{path!r} was taken away or exchanged: {error}") from error
     if _identity(os.fstat(descriptor)) != identity:
         os.close(descriptor)
-        raise FolderRefused(WORKSPACE_GONE, f"{path!r} is another folder than the one that was looked at")
+        raise FolderRefused(
+            words.WORKSPACE_GONE, f"{path!r} is another folder than the one that was looked at"
+        )
     return descriptor
 
 

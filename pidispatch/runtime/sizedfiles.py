@@ -1,9 +1,7 @@
 """Mount a directory that cannot hold more than it was given: a tmpfs, whose bound the kernel keeps."""
 
-import ctypes
 import os
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 
 import docker.errors
@@ -11,11 +9,10 @@ import structlog
 from docker.types import Mount as DockerMount
 
 from pidispatch.runtime.engine import Engine, translated
+from pidispatch.runtime.mounting import MS_NODEV, MS_NOEXEC, MS_NOSUID, mount, unmount
 
 log = structlog.get_logger(__name__)
 
-_FLAGS = 2 | 4 | 8  # MS_NOSUID, MS_NODEV, MS_NOEXEC
-_MNT_DETACH, _UMOUNT_NOFOLLOW = 2, 8
 _NO_IMAGE = "pidispatch.invalid/no-such-image:0"
 
 
@@ -25,25 +22,14 @@ def mount_sized(place: Path, *, size: int, entries: int) -> None:
     It outlives whoever mounted it and every container, until it is unmounted or the host ends. What a box writes there
     counts as memory of the box.
     """
-    options = f"size={size},nr_inodes={entries},mode=0700".encode()
-    _checked(_libc().mount(b"pidispatch", os.fsencode(place), b"tmpfs", _FLAGS, options), place)
+    options = f"size={size},nr_inodes={entries},mode=0700"
+    mount("pidispatch", os.fspath(place), MS_NOSUID | MS_NODEV | MS_NOEXEC, kind="tmpfs", options=options)
 
 
-def unmount(place: Path) -> None:
+def unmount_sized(place: Path) -> None:
     """Take away what is mounted at `place`; nothing if nothing is. Raises OSError."""
     while place.is_mount():
-        _checked(_libc().umount2(os.fsencode(place), _MNT_DETACH | _UMOUNT_NOFOLLOW), place)
-
-
-@cache
-def _libc() -> ctypes.CDLL:
-    return ctypes.CDLL(None, use_errno=True)
-
-
-def _checked(answer: int, place: Path) -> None:
-    if answer != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number), str(place))
+        unmount(os.fspath(place))
 
 
 class EngineSight:

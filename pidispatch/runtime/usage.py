@@ -3,6 +3,8 @@
 import os
 from pathlib import Path
 
+from pidispatch.runtime.filesystems import PROCESSES
+
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _BLOCK = 512  # what st_blocks counts in
 _DEEPEST = 64
@@ -75,7 +77,7 @@ def written_by(container_id: str) -> int | None:
     if os.geteuid() != 0:
         return None  # of some processes the kernel would tell, and a part is no answer
     try:
-        counts = [_written(entry) for entry in Path("/proc").iterdir() if _is_of(entry, container_id)]
+        counts = [_written(entry) for entry in Path(PROCESSES).iterdir() if _is_of(entry, container_id)]
     except (OSError, ValueError, KeyError):
         return None
     return sum(counts) if counts else None

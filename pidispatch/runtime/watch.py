@@ -1,5 +1,6 @@
 """Look at containers without touching them."""
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -11,6 +12,7 @@ from pidispatch.domain.sandbox import LABEL_INSTALLATION
 from pidispatch.errors import EngineUnavailable
 from pidispatch.ports import BoxState
 from pidispatch.runtime.engine import Engine, translated
+from pidispatch.runtime.filesystems import PROCESSES
 from pidispatch.runtime.logs import log_frames
 
 
@@ -97,7 +99,9 @@ def box_state(facts: dict[str, Any]) -> BoxState:
         started_at=started,
         finished_at=finished,
         labels=dict((facts.get("Config") or {}).get("Labels") or {}),
-        writes=_sources(facts, writable=True),
+        writes={
+            place: _in_box(facts, place) or path for place, path in _sources(facts, writable=True).items()
+        },
         reads=_sources(facts, writable=False),
     )
 
@@ -108,6 +112,18 @@ def _sources(facts: dict[str, Any], *, writable: bool) -> dict[str, str]:
         for mount in facts.get("Mounts") or ()
         if mount.get("Type") == "bind" and mount.get("Source") and bool(mount.get("RW", True)) is writable
     }
+
+
+def _in_box(facts: dict[str, Any], place: str) -> str | None:
+    """What a live box has there, whatever its name on the host has come to mean; None where nobody may look.
+
+    A folder is told to the engine by a bind that is gone once the box has started, and a name may be exchanged.
+    """
+    state = facts.get("State") or {}
+    if not state.get("Running") or not isinstance(state.get("Pid"), int) or state["Pid"] <= 0:
+        return None
+    path = f"{PROCESSES}/{state['Pid']}/root{place}"
+    return path if os.path.exists(path) else None  # noqa: PTH110 - no error where it may not look
 
 
 def engine_time(text: object) -> datetime | None:

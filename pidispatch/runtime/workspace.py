@@ -5,6 +5,7 @@ import os
 import shlex
 from pathlib import Path
 
+from pidispatch.domain import words
 from pidispatch.domain.identity import folder_mutex
 from pidispatch.domain.run import Workspace
 from pidispatch.domain.sandbox import Inode
@@ -15,11 +16,11 @@ MOST_AROUND = 256
 _MISSING = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG}
 
 _REASONS = {
-    errno.ENOENT: ("local-folder-missing", "does not exist"),
-    errno.ELOOP: ("local-folder-missing", "is a loop of symbolic links"),
-    errno.ENAMETOOLONG: ("local-folder-missing", "has too long a name"),
-    errno.ENOTDIR: ("local-folder-not-a-directory", "is not a directory"),
-    errno.EACCES: ("local-folder-unreadable", "may not be read by the worker's user"),
+    errno.ENOENT: (words.LOCAL_FOLDER_MISSING, "does not exist"),
+    errno.ELOOP: (words.LOCAL_FOLDER_MISSING, "is a loop of symbolic links"),
+    errno.ENAMETOOLONG: (words.LOCAL_FOLDER_MISSING, "has too long a name"),
+    errno.ENOTDIR: (words.LOCAL_FOLDER_NOT_A_DIRECTORY, "is not a directory"),
+    errno.EACCES: (words.LOCAL_FOLDER_UNREADABLE, "may not be read by the worker's user"),
 }
 
 
@@ -34,10 +35,10 @@ def open_folder(path: bytes | str, *, worker_uid: int) -> LocalFolder:
     try:
         resolved, facts, around = _open(name)
     except OSError as error:
-        reason, problem = _REASONS.get(error.errno or 0, ("local-folder-unreadable", str(error.strerror)))
+        reason, problem = _REASONS.get(error.errno or 0, (words.LOCAL_FOLDER_UNREADABLE, str(error.strerror)))
         raise FolderRefused(reason, f"{name!r} {problem}") from error
     except ValueError as error:  # NUL, or lone surrogates that stand for no byte
-        raise FolderRefused("local-folder-missing", f"{name!r} is not the name of a folder") from error
+        raise FolderRefused(words.LOCAL_FOLDER_MISSING, f"{name!r} is not the name of a folder") from error
     _refuse_unspeakable(resolved)
     _refuse_owner(resolved, facts.st_uid, worker_uid)
     return LocalFolder(
@@ -107,7 +108,7 @@ def _refuse_unspeakable(path: str) -> None:
     except UnicodeEncodeError as error:
         # The engine's API is JSON; it would look for another name.
         raise FolderRefused(
-            "local-folder-unreadable",
+            words.LOCAL_FOLDER_UNREADABLE,
             f"{path!r} has a name that is not UTF-8, which the Docker engine cannot be told; rename it",
         ) from error
 
@@ -122,6 +123,6 @@ def _refuse_owner(path: str, owner: int, worker_uid: int) -> None:
     else:
         return
     raise FolderRefused(
-        "job-user-unmappable",
+        words.JOB_USER_UNMAPPABLE,
         f"{path!r} {problem}; give the folder away: chown -R {user} {shlex.quote(path)}",
     )

@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 from psycopg.types.json import Jsonb
 from sqlalchemy import Connection
 
-from pidispatch.domain import oneshot
+from pidispatch.domain import words
 from pidispatch.domain.limits import (
     PROJECT,
     Cap,
@@ -38,24 +38,9 @@ from pidispatch.store.database import Database
 from pidispatch.store.ledger import EXPIRE_PAYLOAD, close
 from pidispatch.store.oneshots import spend
 from pidispatch.store.pipeline import COMMIT, Asked, alone, together
+from pidispatch.store.rows import record
 
-CAP_HELD = "cap-held"
 LOOK_AGAIN = timedelta(minutes=1)  # what is held may have been used by then, and the run is refused
-
-
-class Took(NamedTuple):
-    """What `admission_take` answers."""
-
-    mine: bool
-    paid: bool | None
-    known: int | None
-    stop: str | None
-    stopped_by: str | None
-    stop_limit: int | None
-    seen: Facts | None
-    used: list[int] | None
-    new_attempt: int | None
-    new_epoch: int | None
 
 
 class PostgresAdmissions:
@@ -69,13 +54,13 @@ class PostgresAdmissions:
     def next_due(self, passed: Sequence[int]) -> Waiting | None:
         asked = {"host": self._host, "passed": list(passed)}
         found = alone(self._database, CANDIDATES, asked)
-        return Waiting(*found[0][:-1]) if found else None
+        return record(Waiting, found[0]) if found else None
 
     def admit(self, run: Waiting, ready: Ready) -> Answer:
         """One round trip when nothing stops the run; what does is decided with every lock held, in three more."""
         if run.one_shot is not None:
             return self._admit_once(run, ready)
-        took = Took(*alone(self._database, *self._take(run, ready, claims=True))[0])
+        took = alone(self._database, *self._take(run, ready, claims=True))[0]
         if took.stop == "unknown":  # locks are taken in their order only, so a scope's row is made before
             self._add_scopes(run, ready)
         elif (answer := _plain(run, took)) is not None:
@@ -117,15 +102,10 @@ class PostgresAdmissions:
         answer = {"kind": "admitted", "at": run.now.isoformat()}
         claim = {
             "worker": self._worker,
-            "provider": ready.provider,
-            "model": ready.model,
-            "image": ready.image,
+            **asdict(ready.terms),
+            "cost_cap": ready.terms.cost_cap_micros,
             "image_id": ready.image_id,
             "engine_id": ready.engine_id,
-            "max_turns": ready.max_turns,
-            "max_tokens": ready.max_tokens,
-            "cost_cap": ready.cost_cap_micros,
-            "allowed_models": None if ready.allowed_models is None else list(ready.allowed_models),
             "mutex": ready.mutex,
             "owner": ready.owner,
             "project": ready.project,
@@ -152,8 +132,8 @@ class PostgresAdmissions:
             return answer
         facts = {**ready.facts, **took.seen}
         if took.stop == "paused":
-            _defer(connection, run, cause="paused", ready=ready, facts=facts)
-            return Deferred("paused")
+            _defer(connection, run, cause=words.PAUSED, ready=ready, facts=facts)
+            return Deferred(words.PAUSED)
         if took.stop in {"scope", "nested"}:
             return _busy(connection, run, ready, facts, took)
         # A further attempt of a run that already paid for its place counts in no window.
@@ -174,7 +154,8 @@ class PostgresAdmissions:
         elif run.one_shot is not None:
             refusal = _spent(connection, run, facts)
         if refusal is not None:
-            refused = _refusal(run, refusal, provider=ready.provider, model=ready.model, facts=facts)
+            chosen = ready.terms
+            refused = _refusal(run, refusal, provider=chosen.provider, model=chosen.model, facts=facts)
             together(connection, *refused, (COMMIT, {}))
             return refusal
         ((took,), _) = together(connection, self._take(run, ready, claims=True), (COMMIT, {}))
@@ -207,8 +188,8 @@ def _busy(connection: Connection, run: Waiting, ready: Ready, facts: Facts, took
         if took.stop_limit != bound:
             connection.execute(SET_BOUND, {"key": key, "bound": bound})
     blocker = connection.execute(BLOCKER, {"key": key}).scalar_one_or_none()
-    _defer(connection, run, cause="scope", blocked_by=blocker, ready=ready, facts=facts)
-    return Deferred("scope")
+    _defer(connection, run, cause=words.SCOPE, blocked_by=blocker, ready=ready, facts=facts)
+    return Deferred(words.SCOPE)
 
 
 def _held(run: Waiting, ready: Ready) -> Asked:
@@ -231,14 +212,14 @@ def _held_by_others(
     _defer(
         connection,
         run,
-        cause=CAP_HELD,
+        cause=words.CAP_HELD,
         until=until,
         blocked_by=holder.most_by,
         waits_for=(holder.window_id, verdict.room_at),
         ready=ready,
         facts=facts,
     )
-    return Deferred(CAP_HELD, until)
+    return Deferred(words.CAP_HELD, until)
 
 
 def _spent(connection: Connection, run: Waiting, facts: Facts) -> Refused | None:
@@ -248,7 +229,7 @@ def _spent(connection: Connection, run: Waiting, facts: Facts) -> Refused | None
         return None
     gate = {"key": run.one_shot, "spent_by": by.run, "at": by.at.isoformat()}
     facts["gates"] = {**facts.get("gates", {}), "one-shot": gate}
-    return Refused(oneshot.SPENT, oneshot.BY_ANOTHER_RUN)
+    return Refused(words.ONCE_ALREADY_SPENT, words.BY_ANOTHER_RUN)
 
 
 def _asked(cap: Cap) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from sqlalchemy.types import BigInteger, Integer, Text
 
 from pidispatch.store.breakercount import HOLDS_BACK
 from pidispatch.store.startable import OCCUPYING_SQL, ONLY_HELD, STARTABLE
+from pidispatch.store.submissions import ASK_SQL
 
 # Priority with ageing (600 s of waiting are one step), scopes in turn, then age. The payload is read of the chosen alone.
 # Who looks says so in the row, or all who look at the same time would check one run, and all but one in vain; a worker
@@ -19,13 +20,12 @@ WITH chosen AS MATERIALIZED (
            s.last_started_at NULLS FIRST, r.queued_at, r.id
   LIMIT 1 FOR NO KEY UPDATE OF r SKIP LOCKED),
 marked AS (UPDATE runs SET looked_at = clock_timestamp() FROM chosen WHERE runs.id = chosen.id RETURNING runs.*)
-SELECT r.id, r.public_id, r.epoch, p.folder, r.scope, r.provider, r.model, r.image, r.max_turns, r.max_tokens,
-       r.flow, r.attempt, coalesce(p.folder_given, p.folder), now(), r.one_shot,
+SELECT r.id AS run_id, r.public_id, r.epoch, r.attempt, r.kind, r.scope, r.mutex, p.folder,
+       coalesce(p.folder_given, p.folder) AS folder_given, now() AS now, {ASK_SQL}, r.cost_cap_micros AS last_cost_cap,
+       r.allowed_models AS last_models, r.one_shot, r.replicas, r.continues IS NOT NULL AS granted,
        (SELECT w.public_id FROM one_shots o JOIN runs w ON w.id = o.run_id
-         WHERE o.key = r.one_shot AND w.id <> r.id) AS spent_by, {HOLDS_BACK} AS breaker, r.replicas, r.kind, r.mutex,
-       r.command, r.cost_cap_micros, r.continues IS NOT NULL AS granted, r.allowed_models, r.models_asked, r.excluded_tools,
-       p.skills_dir,
-       set_config('synchronous_commit', 'off', true)
+         WHERE o.key = r.one_shot AND w.id <> r.id) AS spent_by, {HOLDS_BACK} AS breaker,
+       set_config('synchronous_commit', 'off', true) AS unwaited
 FROM marked r JOIN run_payloads p ON p.run_id = r.id
 """).bindparams(bindparam("passed", type_=ARRAY(BigInteger)))  # noqa: S608 - fixed words
 

@@ -7,9 +7,8 @@ from typing import Any
 
 from sqlalchemy import Connection, text
 
+from pidispatch.domain import words
 from pidispatch.domain.arrival import PEOPLE, Arrival, Arrived, Became, Delivery, Step, There, decide
-from pidispatch.domain.breaker import HELD_BACK
-from pidispatch.domain.outcome import SUPERSEDED
 from pidispatch.domain.replicas import replica_subject, replicas_of
 from pidispatch.domain.run import NewRun
 from pidispatch.domain.subject import SUBJECT
@@ -19,7 +18,7 @@ from pidispatch.store.database import Database
 from pidispatch.store.pipeline import COMMIT, Asked, together
 from pidispatch.store.probes import Probes
 from pidispatch.store.runs import REQUEST_STOP
-from pidispatch.store.submissions import add_run
+from pidispatch.store.submissions import add_runs
 
 # All that arrives for one subject takes turns here. Whoever held this lock before has committed, so that each
 # statement that follows, with a snapshot of its own, sees all of it.
@@ -55,13 +54,13 @@ SELECT r.id, r.public_id, r.state IN ('queued', 'deferred', 'held') AND r.starte
 FROM runs r WHERE r.subject IN (:subject, :subject || '\\:r1') AND r.ended_at IS NULL ORDER BY r.id FOR NO KEY UPDATE
 """)
 # A run that is made up for was due long ago: nobody tells of it now.
-TOLD = text("""
+TOLD = text(f"""
 SELECT r.id, r.public_id, r.state IN ('queued', 'deferred', 'held') AND r.started_at IS NULL AS waits, false AS stops
 FROM runs r WHERE r.subject IN (:subject, :subject || '\\:r1') AND r.created_at > clock_timestamp() - make_interval(secs => :window)
-  AND (r.ended_at IS NULL OR NOT :asked_by_a_person) AND r.cause IS DISTINCT FROM 'catch-up'
+  AND (r.ended_at IS NULL OR NOT :asked_by_a_person) AND r.cause IS DISTINCT FROM '{words.CATCH_UP}'
   AND NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.run_id = r.id AND d.source = :source)
 ORDER BY r.id DESC LIMIT 1
-""")
+""")  # noqa: S608 - fixed words
 ANSWER = text("UPDATE deliveries SET decision = :decision, reason = :reason, run_id = :run WHERE id = :id")
 # The newest content wins. A one-shot that another run has spent is not asked for twice.
 RENEW = text("""
@@ -73,9 +72,9 @@ UPDATE runs SET one_shot = :one_shot
 WHERE id = :run AND one_shot IS NULL AND NOT EXISTS (SELECT 1 FROM one_shots o WHERE o.key = :one_shot)
 """)
 # Like a run that found its scope busy: due as soon as there is room, whoever looks.
-WAIT_BEHIND = text("""
-UPDATE runs SET state = 'deferred', cause = 'scope', blocked_by = :blocker, epoch = epoch + 1 WHERE id = :run
-""")
+WAIT_BEHIND = text(f"""
+UPDATE runs SET state = 'deferred', cause = '{words.SCOPE}', blocked_by = :blocker, epoch = epoch + 1 WHERE id = :run
+""")  # noqa: S608 - fixed words
 # Of a run that was found in LIVE, it and its replicas, which were made with it.
 ALL_OF = text("""
 SELECT r.id FROM runs r JOIN runs first ON first.id = :run
@@ -108,7 +107,7 @@ class PostgresArrivals:
             if seen:
                 kind = Became.DUPLICATE if seen[0].same_body else Became.COALESCED
                 arrived = Arrived(kind, seen[0].run_id, seen[0].public_id)
-                reason = "same-body" if seen[0].same_body else "same-occurrence"
+                reason = words.SAME_BODY if seen[0].same_body else words.SAME_OCCURRENCE
             else:
                 arrived = _act(connection, arrival, decide(arrival.while_running, live, told))
                 reason = arrived.why
@@ -198,18 +197,18 @@ def _start(connection: Connection, arrival: Arrival, behind: There | None, kind:
     asked = replicas_of(replace(arrival.run, subject=arrival.subject.key), arrival.replicas)
     runs = [run for run in asked if probes.lets(run)]
     if not runs:
-        return Arrived(Became.SKIPPED, why=HELD_BACK)
-    made = [add_run(connection, _with_lock(run, arrival)) for run in runs]
+        return Arrived(Became.SKIPPED, why=words.BREAKER_OPEN)
+    made = add_runs(connection, [_with_lock(run, arrival) for run in runs])
     probes.write()
     first = runs[0].public_id
-    if made[0] is None:
+    if first not in made:
         there: int = connection.execute(BY_PUBLIC_ID, {"public_id": first}).scalar_one()
         return Arrived(Became.DUPLICATE, there, first)
     if behind is None:
-        return Arrived(kind, made[0], first)
-    for run_id in made:
+        return Arrived(kind, made[first], first)
+    for run_id in made.values():
         connection.execute(WAIT_BEHIND, {"run": run_id, "blocker": behind.run_id})
-    return Arrived(kind, made[0], first, behind.public_id)
+    return Arrived(kind, made[first], first, behind.public_id)
 
 
 def _with_lock(run: NewRun, arrival: Arrival) -> NewRun:
@@ -236,7 +235,7 @@ def _supersede(connection: Connection, arrival: Arrival, step: Step, old: There)
         _renew(connection, arrival, step.joins.run_id)
         new = Arrived(Became.SUPERSEDING, step.joins.run_id, step.joins.public_id, old.public_id)
     for run_id in _all_of(connection, arrival, old.run_id):
-        asked = connection.execute(REQUEST_STOP, {"id": run_id, "reason": SUPERSEDED})
+        asked = connection.execute(REQUEST_STOP, {"id": run_id, "reason": words.SUPERSEDED})
         if asked.rowcount == 0:  # it holds no slot: it was to be tried again later
-            end_waiting(connection, run_id, SUPERSEDED)
+            end_waiting(connection, run_id, words.SUPERSEDED)
     return new

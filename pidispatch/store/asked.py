@@ -6,6 +6,8 @@ from datetime import datetime
 
 from sqlalchemy import Connection, text
 
+from pidispatch.store.rows import record
+
 MOST = 100  # the oldest: the first of them is the one that started it
 
 DELIVERIES = text("""
@@ -35,4 +37,6 @@ class DeliveryRecord:
 
 def deliveries_of(connection: Connection, run_id: int) -> Sequence[DeliveryRecord]:
     """At most 100, the oldest first; none for a run that nobody's event asked for, such as a child of a chain."""
-    return [DeliveryRecord(*row) for row in connection.execute(DELIVERIES, {"run": run_id, "most": MOST})]
+    return [
+        record(DeliveryRecord, row) for row in connection.execute(DELIVERIES, {"run": run_id, "most": MOST})
+    ]

@@ -7,6 +7,7 @@ from typing import Any
 from sqlalchemy import BigInteger, Connection, Row, Text, bindparam, text
 from sqlalchemy.dialects.postgresql import ARRAY
 
+from pidispatch.domain import words
 from pidispatch.domain.breaker import CLOSED, Breaker, Decision, Ended, Rules, Step, decide
 from pidispatch.domain.run import Outcome, Result
 from pidispatch.ports import BreakerChange, Counted
@@ -43,13 +44,13 @@ FORGET_COUNTED = text("DELETE FROM uncounted_endings WHERE run_id = ANY(:runs)")
 
 # Whether a breaker holds a waiting run `r` back, as a word: an ending that may change the answer is counted first. Not
 # held back are a probe, a run that was begun before, and what a person or another run asked for.
-HOLDS_BACK = """
+HOLDS_BACK = f"""
 CASE WHEN r.trigger_id IS NULL OR r.attempt > 0 OR r.requeue_of IS NOT NULL OR r.continues IS NOT NULL OR starts_with(r.public_id, 'manual:')
        OR r.trigger_type IN ('cli', 'api', 'chain') THEN NULL
-     WHEN EXISTS (SELECT 1 FROM uncounted_endings e WHERE e.trigger_id = r.trigger_id) THEN 'breaker-counting'
+     WHEN EXISTS (SELECT 1 FROM uncounted_endings e WHERE e.trigger_id = r.trigger_id) THEN '{words.BREAKER_COUNTING}'
      WHEN EXISTS (SELECT 1 FROM breakers b WHERE b.trigger_id = r.trigger_id AND b.opened_at IS NOT NULL
-                    AND b.probe IS DISTINCT FROM r.public_id) THEN 'breaker-open' END
-"""
+                    AND b.probe IS DISTINCT FROM r.public_id) THEN '{words.BREAKER_OPEN}' END
+"""  # noqa: S608 - fixed words
 OF_RUN = text(f"SELECT {HOLDS_BACK} FROM runs r WHERE r.id = :run")  # noqa: S608 - fixed words
 
 
@@ -91,7 +92,7 @@ class PostgresBreakers:
                     "failures": change.failures,
                     "run": change.run,
                 }
-                audit(connection, "breaker-open", change.trigger_id, self._actor, told)
+                audit(connection, words.BREAKER_OPEN, change.trigger_id, self._actor, told)
         _write(connection, states)
         connection.execute(FORGET_COUNTED, {"runs": [row.run_id for row in endings]})
         return changes

@@ -10,6 +10,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from pidispatch.errors import PidispatchError
 from pidispatch.store.audit import audit
 from pidispatch.store.database import Database
+from pidispatch.store.rows import record
 
 # Who counts endings holds this until its transaction ends, so an operator's word comes before or after a count.
 TURN = "hashtextextended('pidispatch breakers', 0)"
@@ -59,18 +60,18 @@ def breakers_of(database: Database, ids: Sequence[str]) -> Mapping[str, BreakerR
     """By id; a trigger whose last run went well, or that never ran, is left out. Raises DatabaseUnavailable."""
     with database.transaction() as connection:
         rows = connection.execute(OF, {"ids": list(ids)})
-        return {row.trigger_id: BreakerRecord(*row) for row in rows}
+        return {row.trigger_id: record(BreakerRecord, row) for row in rows}
 
 
 def breaker_of_run(database: Database, run_id: int) -> BreakerRecord | None:
     """How the trigger of a run stands; None as for `breakers_of`. Raises DatabaseUnavailable."""
     with database.transaction() as connection:
         row = connection.execute(OF_RUN, {"run": run_id}).one_or_none()
-        return None if row is None else BreakerRecord(*row)
+        return None if row is None else record(BreakerRecord, row)
 
 
 def read_open(connection: Connection) -> Sequence[BreakerRecord]:
-    return [BreakerRecord(*row) for row in connection.execute(OPEN)]
+    return [record(BreakerRecord, row) for row in connection.execute(OPEN)]
 
 
 def close(
@@ -86,7 +87,7 @@ def close(
         row = connection.execute(CLOSE, {"id": trigger_id}).one_or_none()
         if row is None and not connection.execute(KNOWN, {"id": trigger_id}).scalar_one():
             raise NoSuchTrigger(f"no run of a trigger {trigger_id!r} was ever started")
-        found = None if row is None else BreakerRecord(*row)
+        found = None if row is None else record(BreakerRecord, row)
         changed = found is not None and found.is_open
         audit(connection, "breaker-close", trigger_id, actor, {"changed": changed, "reason": reason})
     return found

@@ -15,10 +15,11 @@ from pidispatch.store.adjustments import SETTLED_AS, SETTLED_AT, settle_late
 from pidispatch.store.costs import TURN
 from pidispatch.store.database import Database
 from pidispatch.store.pipeline import alone
+from pidispatch.store.rows import record
 from pidispatch.store.startable import OCCUPYING_SQL
 
 TICKETS = f"""
-SELECT id, public_id, attempt, coalesce(provider, ''), egress_hosts FROM runs WHERE state IN ({OCCUPYING_SQL})
+SELECT id AS run_id, public_id, attempt, coalesce(provider, '') AS provider, coalesce(egress_hosts, '{{}}') AS egress FROM runs WHERE state IN ({OCCUPYING_SQL})
 """  # noqa: S608 - fixed words
 
 # The clock of a run starts with its go. The container must be the one recorded for the attempt: a second box that a
@@ -43,6 +44,11 @@ KEEP_REPORT = text("""
 UPDATE run_attempts SET reported = :report, report_verified = :verified
 WHERE run_id = :run AND attempt = :attempt AND report_verified IS DISTINCT FROM true
 """).bindparams(bindparam("report", type_=JSONB))
+KEEP_TELEMETRY = text("""
+UPDATE run_attempts SET telemetry = :said, report_verified = coalesce(report_verified, false),
+  reported = CASE WHEN report_verified THEN reported ELSE :report END
+WHERE run_id = :run AND attempt = :attempt
+""").bindparams(bindparam("said", type_=JSONB), bindparam("report", type_=JSONB))
 
 OPEN_CALL = text("SELECT call, may_micros, may_tokens, refused FROM call_open(:asked)")
 # The sums of the attempt move with the call, so that whoever opens the next one never adds up all that were.
@@ -59,9 +65,9 @@ UPDATE run_attempts a SET used_micros = a.used_micros + coalesce(s.counted_micro
 FROM settled s WHERE a.run_id = s.run_id AND a.attempt = s.attempt RETURNING a.run_id
 """)  # noqa: S608 - fixed words
 BUDGET = text("""
-SELECT (a.micros + coalesce(o.micros, 0))::bigint, r.cost_cap_micros, (a.tokens + coalesce(o.tokens, 0))::bigint,
-       r.max_tokens, a.turns::int, r.max_turns,
-       coalesce(o.micros, 0)::bigint, coalesce(o.tokens, 0)::bigint
+SELECT (a.micros + coalesce(o.micros, 0))::bigint AS micros, r.cost_cap_micros AS cap_micros,
+       (a.tokens + coalesce(o.tokens, 0))::bigint AS tokens, r.max_tokens AS cap_tokens, a.turns::int AS turns,
+       r.max_turns AS cap_turns, coalesce(o.micros, 0)::bigint AS held_micros, coalesce(o.tokens, 0)::bigint AS held_tokens
 FROM runs r,
   LATERAL (SELECT coalesce(sum(used_micros), 0) AS micros, coalesce(sum(used_tokens), 0) AS tokens,
                   coalesce(sum(used_turns), 0) AS turns FROM run_attempts WHERE run_id = r.id) a,
@@ -98,12 +104,12 @@ class PostgresTickets:
     def occupying(self, host: str) -> Sequence[Ticket]:
         with self._database.transaction() as connection:
             rows = connection.execute(text(f"{TICKETS} AND host = :host ORDER BY id"), {"host": host})
-            return [_ticket(row) for row in rows]
+            return [record(Ticket, row) for row in rows]
 
     def ticket(self, run_id: int) -> Ticket | None:
         with self._database.transaction() as connection:
             row = connection.execute(text(f"{TICKETS} AND id = :id"), {"id": run_id}).one_or_none()
-        return None if row is None else _ticket(row)
+        return None if row is None else record(Ticket, row)
 
     def give_go(self, run_id: int, attempt: int, container: str) -> bool:
         asked = {"run": run_id, "attempt": attempt, "container": container, "timeout": self._timeout}
@@ -122,14 +128,16 @@ class PostgresTickets:
         with self._database.transaction() as connection:
             connection.execute(KEEP_REPORT, asked)
 
+    def keep_telemetry(self, run_id: int, attempt: int, said: dict[str, Any]) -> None:
+        report = {name: said.get(name) for name in ("code", "reason", "turns")}
+        asked = {"run": run_id, "attempt": attempt, "said": said, "report": report}
+        with self._database.transaction() as connection:
+            connection.execute(KEEP_TELEMETRY, asked)
+
     def assume_calls(self, run_id: int) -> int:
         with self._database.transaction() as connection:
             assumed: int = connection.execute(ASSUME_RUN, {"run": run_id}).scalar_one()
             return assumed
-
-
-def _ticket(row: Any) -> Ticket:
-    return Ticket(row[0], row[1], row[2], row[3], egress=tuple(row[4] or ()))
 
 
 class PostgresCallLedger:
@@ -143,8 +151,10 @@ class PostgresCallLedger:
     ) -> CallOpened | CallRefused:
         asked = {"run": run_id, "attempt": attempt, "provider": provider, "model": model, "api": api}
         asked |= asdict(worst)
-        call, micros, tokens, refused = alone(self._database, OPEN_CALL, {"asked": Jsonb(asked)})[0]
-        return CallOpened(call, micros, tokens) if refused is None else CallRefused(refused)
+        row = alone(self._database, OPEN_CALL, {"asked": Jsonb(asked)})[0]
+        if row.refused is not None:
+            return CallRefused(row.refused)
+        return CallOpened(row.call, row.may_micros, row.may_tokens)
 
     def settle_call(self, call_id: int, end: CallEnd, cost: Cost | None = None) -> None:
         asked = {
@@ -168,7 +178,7 @@ class PostgresCallLedger:
     def budget(self, run_id: int) -> Budget | None:
         with self._database.transaction() as connection:
             row = connection.execute(BUDGET, {"run": run_id}).one_or_none()
-        return None if row is None else Budget(*row)
+        return None if row is None else record(Budget, row)
 
     def assume_open(self, host: str, opened_before: datetime) -> int:
         with self._database.transaction() as connection:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from sqlalchemy import BigInteger, Connection, TextClause, bindparam, text
 from sqlalchemy.dialects.postgresql import ARRAY
 
-from pidispatch.domain.outcome import OPERATOR_CANCEL
+from pidispatch.domain import words
 from pidispatch.domain.run import WAITING, State
 from pidispatch.store.audit import audit
 from pidispatch.store.database import Database
@@ -76,9 +76,9 @@ def _cancel(
         if asked.had_ended:
             return asked
         if state in WAITING:
-            end_waiting(connection, run_id, OPERATOR_CANCEL)
+            end_waiting(connection, run_id, words.OPERATOR_CANCEL)
         else:
-            connection.execute(REQUEST_STOP, {"id": run_id, "reason": OPERATOR_CANCEL})
+            connection.execute(REQUEST_STOP, {"id": run_id, "reason": words.OPERATOR_CANCEL})
         audit(connection, "cancel", run.public_id, actor, {"state": str(state), "reason": reason})
     return asked
 

@@ -1,20 +1,26 @@
 """Write the runs that a run asked for, in the transaction that ends it."""
 
+from dataclasses import replace
+
 from sqlalchemy import Connection, text
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.sql import bindparam
 
+from pidispatch.domain.ask import Kinship
 from pidispatch.domain.chaintree import ChainAnswer, Harvest, TreeCaps, TreeUse, within_tree
 from pidispatch.domain.outbox import Child, Refusal
+from pidispatch.domain.run import NewRun
 from pidispatch.ports import ChainParent
 from pidispatch.store.database import Database
+from pidispatch.store.rows import record
 from pidispatch.store.rundetail import answers_in
+from pidispatch.store.submissions import add_runs, kept
 
 MOST_TOLD = 100  # answers that are kept word for word; all are counted
 
 # The commit is that of the first attempt whose agent worked: no later one may vouch for what this run left.
 PARENT = text("""
-SELECT r.kind, r.public_id, r.chain_depth AS depth, p.folder, r.image, r.cost_cap_asked,
+SELECT r.kind, r.public_id, r.chain_depth AS depth, p.folder, r.image, r.cost_cap_asked AS cost_cap_micros,
        (SELECT a.commit_before FROM run_attempts a WHERE a.run_id = r.id AND a.go_at IS NOT NULL
         ORDER BY a.attempt LIMIT 1) AS commit
 FROM runs r LEFT JOIN run_payloads p ON p.run_id = r.id WHERE r.id = :id
@@ -38,21 +44,6 @@ SELECT count(*) FILTER (WHERE t.charged OR NOT t.over) AS runs,
                          ELSE greatest(t.cap, s.known) END), 0)::bigint AS micros
 FROM tree t JOIN spent s ON s.id = t.id
 """)
-# What bounds the parent bounds its children, or an agent could ask for a run without bounds.
-ADD_CHILD = text("""
-INSERT INTO runs (public_id, kind, target, scope, mutex, pinned_host, trigger_type, flow, image, max_turns, max_tokens,
-                  priority, parent_id, root_id, chain_depth, cost_cap_micros, cost_cap_asked, allowed_models,
-                  models_asked, excluded_tools)
-SELECT :public_id, kind, target, scope, mutex, pinned_host, 'chain', :flow, image, max_turns, max_tokens,
-       priority, id, coalesce(root_id, id), chain_depth + 1, cost_cap_asked, cost_cap_asked, models_asked,
-       models_asked, excluded_tools
-FROM runs WHERE id = :id
-ON CONFLICT (public_id) DO NOTHING RETURNING id
-""")
-ADD_PAYLOAD = text("""
-INSERT INTO run_payloads (run_id, folder, folder_given, task, task_bytes, event, skills_dir)
-SELECT :run, folder, folder_given, :task, :task_bytes, :event, skills_dir FROM run_payloads WHERE run_id = :id
-""")
 TELL = text("UPDATE runs SET chain_refused = :refused, chain_answers = :answers WHERE id = :id").bindparams(
     bindparam("answers", type_=JSONB(none_as_null=True))
 )
@@ -67,7 +58,7 @@ class PostgresChains:
 
     def parent(self, run_id: int) -> ChainParent:
         with self._database.transaction() as connection:
-            return ChainParent(*connection.execute(PARENT, {"id": run_id}).one())
+            return record(ChainParent, connection.execute(PARENT, {"id": run_id}).one())
 
     def answers(self, run_id: int) -> tuple[ChainAnswer, ...]:
         with self._database.transaction() as connection:
@@ -82,9 +73,10 @@ def plant(connection: Connection, run_id: int, harvest: Harvest) -> None:
     answers = harvest.answers
     if harvest.children and harvest.caps.bind:
         answers = within_tree(answers, _tree_use(connection, run_id, harvest.caps), harvest.caps)
-    for answer in answers:
-        if isinstance(answer, Child):
-            _add(connection, run_id, answer)
+    children = [answer for answer in answers if isinstance(answer, Child)]
+    if children:
+        parent = kept(connection, run_id)
+        add_runs(connection, [_child(parent, run_id, child) for child in children])
     refused = sum(isinstance(answer, Refusal) for answer in answers)
     told = [_told(answer) for answer in answers[:MOST_TOLD]]
     connection.execute(TELL, {"id": run_id, "refused": refused, "answers": told or None})
@@ -96,20 +88,27 @@ def _tree_use(connection: Connection, run_id: int, caps: TreeCaps) -> TreeUse:
     return TreeUse(used.runs, used.micros)
 
 
-def _add(connection: Connection, run_id: int, child: Child) -> None:
-    asked = {"id": run_id, "public_id": child.public_id, "flow": child.flow}
-    added: int | None = connection.execute(ADD_CHILD, asked).scalar_one_or_none()
-    if added is not None:
-        connection.execute(
-            ADD_PAYLOAD,
-            {
-                "id": run_id,
-                "run": added,
-                "task": child.task,
-                "task_bytes": len(child.task),
-                "event": child.event,
-            },
-        )
+def _child(parent: NewRun, run_id: int, asked: Child) -> NewRun:
+    """What bounds the parent bounds its children, or an agent could ask for a run without bounds.
+
+    It begins with the model that is configured, and reaches no host that the parent alone may reach.
+    """
+    kinship = parent.kinship
+    return replace(
+        parent,
+        public_id=asked.public_id,
+        ask=replace(parent.ask, flow=asked.flow, command=None, provider=None, model=None, egress_hosts=None),
+        kinship=Kinship(run_id, kinship.root_id or run_id, kinship.chain_depth + 1),
+        task=asked.task,
+        task_bytes=len(asked.task),
+        event=asked.event,
+        title=None,
+        body=None,
+        subject=None,
+        trigger_type="chain",
+        trigger_id=None,
+        trigger_index=None,
+    )
 
 
 def _told(answer: Child | Refusal) -> dict[str, str]:

@@ -9,6 +9,7 @@ from sqlalchemy import Connection, text
 
 from pidispatch.domain.egress import ELSEWHERE, MOST_HOSTS, Reason
 from pidispatch.store.database import Database
+from pidispatch.store.rows import record
 
 if TYPE_CHECKING:  # a reading command has no use for the ports
     from pidispatch.ports import EgressUse
@@ -64,7 +65,7 @@ class PostgresEgressUses:
 
 
 def egress_of(connection: Connection, run_id: int) -> list[EgressRecord]:
-    return [EgressRecord(*row) for row in connection.execute(OF_RUN, {"id": run_id})]
+    return [record(EgressRecord, row) for row in connection.execute(OF_RUN, {"id": run_id})]
 
 
 def _within_bounds(use: "EgressUse", known: set[_Key]) -> "EgressUse":

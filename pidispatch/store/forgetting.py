@@ -6,6 +6,7 @@ from datetime import datetime
 
 from sqlalchemy import text
 
+from pidispatch.domain import words
 from pidispatch.domain.arrival import Arrival
 from pidispatch.domain.catchup import Slot
 from pidispatch.domain.outcome import End
@@ -22,7 +23,7 @@ from pidispatch.store.runs import PostgresRuns
 from pidispatch.store.schedules import PostgresSchedules
 from pidispatch.store.startable import OCCUPYING_SQL
 
-LOST = End(Outcome.FAILED, "lost", "host-forgotten")
+LOST = End(Outcome.FAILED, words.LOST, words.HOST_FORGOTTEN)
 
 STANDING = text(f"""
 SELECT s.heartbeat_at, l.alive,
@@ -109,7 +110,7 @@ def _forget_schedules(database: Database, host: str) -> None:
 
 def _no_run(entry: Entry, slot: Slot, previous: datetime | None) -> Arrival | Unrunnable:
     del entry, slot, previous
-    return Unrunnable("removed")
+    return Unrunnable(words.REMOVED)
 
 
 def _lose(database: Database, runs: PostgresRuns, run: Occupant) -> bool:

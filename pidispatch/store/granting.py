@@ -1,6 +1,6 @@
 """Write a run that goes on where another one stopped at a cap."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy import text
@@ -8,10 +8,11 @@ from sqlalchemy import text
 from pidispatch.domain.identity import granted_run_id
 from pidispatch.domain.landing import stopped_at
 from pidispatch.domain.money import dollars
-from pidispatch.domain.run import State
+from pidispatch.domain.run import NewRun, State
 from pidispatch.errors import PidispatchError
 from pidispatch.store.audit import audit
 from pidispatch.store.database import Database
+from pidispatch.store.submissions import add_runs, kept
 
 # The lock makes two grants of one run take turns. `living` goes on now; `further` did, and has itself stopped at a cap.
 LOCK = text("""
@@ -24,21 +25,6 @@ SELECT r.public_id, r.state, r.outcome, r.reason, r.why, r.session_reason,
         WHERE c.continues = r.id ORDER BY c.id DESC LIMIT 1) AS further
 FROM runs r LEFT JOIN run_payloads p ON p.run_id = r.id LEFT JOIN run_sessions s ON s.run_id = r.id
 WHERE r.id = :id FOR NO KEY UPDATE OF r
-""")
-# Everything is as it was used; turns and tokens may be used anew, as much as before. The money is what was granted, also
-# for whatever is made of this run later. The models are those that were asked for: the installation's list is looked up anew.
-ADD_RUN = text("""
-INSERT INTO runs (public_id, kind, target, scope, mutex, pinned_host, trigger_type, trigger_id, trigger_index, flow,
-                  command, provider, model, image, max_turns, max_tokens, cost_cap_micros, cost_cap_asked,
-                  allowed_models, models_asked, excluded_tools, egress_hosts, priority, parent_id, root_id, chain_depth, subject, continues)
-SELECT :public_id, kind, target, scope, mutex, pinned_host, trigger_type, trigger_id, trigger_index, flow,
-       command, provider, model, image, max_turns, max_tokens, :micros, :micros,
-       models_asked, models_asked, excluded_tools, egress_hosts, priority, parent_id, root_id, chain_depth, subject, id
-FROM runs WHERE id = :id RETURNING id
-""")
-ADD_PAYLOAD = text("""
-INSERT INTO run_payloads (run_id, folder, folder_given, task, task_bytes, title, body, event, skills_dir)
-SELECT :run, folder, folder_given, task, task_bytes, title, body, event, skills_dir FROM run_payloads WHERE run_id = :id
 """)
 # A person asked for it, as after `requeue`.
 TELL = text("""
@@ -66,12 +52,17 @@ def grant(database: Database, run_id: int, *, micros: int, actor: str) -> Grante
         if (problem := _problem(old)) is not None:
             raise CannotGrant(f"{old.public_id} {problem}")
         public_id = granted_run_id(old.public_id, old.earlier)
-        asked = {"id": run_id, "public_id": public_id, "micros": micros}
-        new: int = connection.execute(ADD_RUN, asked).scalar_one()
-        connection.execute(ADD_PAYLOAD, {"id": run_id, "run": new})
+        new = add_runs(connection, [_further(kept(connection, run_id), run_id, public_id, micros)])[public_id]
         connection.execute(TELL, {"run": new})
         audit(connection, "grant", old.public_id, actor, {"run": public_id, "dollars": dollars(micros)})
     return Granted(new, public_id)
+
+
+def _further(old: NewRun, run_id: int, public_id: str, micros: int) -> NewRun:
+    """Turns and tokens may be used anew, as much as before. The money is what was granted, also for what is made of it."""
+    ask = replace(old.ask, cost_cap_micros=micros)
+    kinship = replace(old.kinship, requeue_of=None, continues=run_id)
+    return replace(old, public_id=public_id, ask=ask, kinship=kinship)
 
 
 def _problem(old: Any) -> str | None:

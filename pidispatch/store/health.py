@@ -12,9 +12,9 @@ from pidispatch.domain.healthrows import (
     Stopping,
     Unattended,
 )
-from pidispatch.domain.run import State
 from pidispatch.store.database import Database
 from pidispatch.store.hosts import ALIVE_SECONDS, SILENT_SECONDS, STRANDED_SQL
+from pidispatch.store.rows import record
 from pidispatch.store.runs import STOP_ASKED_SQL
 from pidispatch.store.standing import NOW
 from pidispatch.store.startable import OCCUPYING_SQL, STARTABLE
@@ -37,7 +37,7 @@ FROM hosts h ORDER BY h.name
 # What last made room or moved counts as the beginning of the wait: an ending here or in the run's scopes, an
 # admission here, a resume, the worker's own start. So a run is overdue only while nothing at all happened for it.
 OVERDUE = text(f"""
-SELECT o.public_id, h.name,
+SELECT o.public_id, h.name AS host,
        greatest(o.since, w.since, a.since,
                 (SELECT max(at) FROM audit_log WHERE action = 'resume')) AS since
 FROM hosts h
@@ -55,11 +55,11 @@ CROSS JOIN LATERAL (
 WHERE w.since IS NOT NULL AND a.used < h.capacity
 """)  # noqa: S608 - fixed words
 STOPPING = text(f"""
-SELECT * FROM (SELECT r.public_id, r.host, {STOP_ASKED_SQL} AS asked_at FROM runs r WHERE r.state IN ({OCCUPYING_SQL})) s
-WHERE asked_at IS NOT NULL ORDER BY asked_at LIMIT {MOST}
+SELECT * FROM (SELECT r.public_id, r.host, {STOP_ASKED_SQL} AS since FROM runs r WHERE r.state IN ({OCCUPYING_SQL})) s
+WHERE since IS NOT NULL ORDER BY since LIMIT {MOST}
 """)  # noqa: S608 - a number
 PASSING = text(f"""
-SELECT r.public_id, r.host, r.state, r.state_since FROM runs r
+SELECT r.public_id, r.host, r.state, r.state_since AS since FROM runs r
 LEFT JOIN run_attempts a ON a.run_id = r.id AND a.attempt = r.attempt
 WHERE r.state IN ('admitted', 'preparing', 'finishing') OR (r.state = 'running' AND a.go_at IS NULL)
 ORDER BY r.state_since LIMIT {MOST}
@@ -73,7 +73,7 @@ SELECT r.public_id, r.state, r.state_since, c.opened_at FROM provider_calls c JO
 WHERE c.state = 'held' ORDER BY r.state = 'running', c.opened_at LIMIT {MOST}
 """)  # noqa: S608 - a number
 UNATTENDED = text(f"""
-SELECT s.id, s.host FROM schedules s LEFT JOIN hosts h ON h.name = s.host
+SELECT s.id AS schedule, s.host FROM schedules s LEFT JOIN hosts h ON h.name = s.host
 WHERE s.removed_at IS NULL AND s.next_at IS NOT NULL
   AND coalesce(h.heartbeat_at, '-infinity') < clock_timestamp() - interval '{SILENT_SCHEDULE_SECONDS} seconds'
 ORDER BY s.host, s.place, s.id LIMIT {MOST}
@@ -85,18 +85,12 @@ def row_facts(database: Database) -> RowFacts:
     with database.transaction() as connection:
         connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
         return RowFacts(
-            hosts=[HostFacts(*row) for row in connection.execute(HOSTS)],
-            overdue=[Overdue(*row) for row in connection.execute(OVERDUE)],
-            stopping=[Stopping(*row) for row in connection.execute(STOPPING)],
-            calls=[
-                OpenCall(row.public_id, State(row.state), row.state_since, row.opened_at)
-                for row in connection.execute(CALLS)
-            ],
-            passing=[
-                Passing(row.public_id, row.host, State(row.state), row.state_since)
-                for row in connection.execute(PASSING)
-            ],
-            elsewhere=[Elsewhere(*row) for row in connection.execute(ELSEWHERE)],
-            unattended=[Unattended(*row) for row in connection.execute(UNATTENDED)],
+            hosts=[record(HostFacts, row) for row in connection.execute(HOSTS)],
+            overdue=[record(Overdue, row) for row in connection.execute(OVERDUE)],
+            stopping=[record(Stopping, row) for row in connection.execute(STOPPING)],
+            calls=[record(OpenCall, row) for row in connection.execute(CALLS)],
+            passing=[record(Passing, row) for row in connection.execute(PASSING)],
+            elsewhere=[record(Elsewhere, row) for row in connection.execute(ELSEWHERE)],
+            unattended=[record(Unattended, row) for row in connection.execute(UNATTENDED)],
             at=connection.execute(NOW).scalar_one(),
         )

@@ -1,9 +1,8 @@
 """Read runs back: the newest ones, and the one that a person names."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from sqlalchemy import Connection, text
 
@@ -12,6 +11,7 @@ from pidispatch.errors import PidispatchError
 from pidispatch.store.costs import COST, COST_CLASS, HELD, TURN
 from pidispatch.store.database import Database
 from pidispatch.store.hosts import SILENT_SECONDS, STRANDED_SQL
+from pidispatch.store.rows import record
 from pidispatch.store.startable import OCCUPYING_SQL
 
 MOST_NAMED = 5
@@ -134,14 +134,11 @@ class RunRecord:
         return self.state == State.ENDED
 
 
-_COLUMNS = tuple(field.name for field in fields(RunRecord))
-
-
 def list_runs(database: Database, *, limit: int, state: State | None = None) -> Sequence[RunRecord]:
     """The newest `limit` runs, newest first. Raises DatabaseUnavailable."""
     with database.transaction() as connection:
         rows = connection.execute(NEWEST, {"limit": limit, "state": None if state is None else str(state)})
-        return [_record(row) for row in rows]
+        return [record(RunRecord, row) for row in rows]
 
 
 def find_run(database: Database, name: str) -> RunRecord:
@@ -165,7 +162,7 @@ def read_run(connection: Connection, run_id: int) -> RunRecord:
     row = connection.execute(ONE, {"id": run_id}).one_or_none()
     if row is None:
         raise NoSuchRun(f"there is no run {run_id}")
-    return _record(row)
+    return record(RunRecord, row)
 
 
 def _key_of(connection: Connection, name: str) -> int:
@@ -182,7 +179,3 @@ def _key_of(connection: Connection, name: str) -> int:
         raise NoSuchRun(f"several runs begin with {name}: {names}{more}")
     run_id: int = found[0].id
     return run_id
-
-
-def _record(row: Any) -> RunRecord:
-    return RunRecord(**{name: getattr(row, name) for name in _COLUMNS})

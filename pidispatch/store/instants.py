@@ -7,10 +7,10 @@ from typing import Any
 from sqlalchemy import BigInteger, Connection, Float, Text, bindparam, text
 from sqlalchemy.dialects.postgresql import ARRAY
 
+from pidispatch.domain import words
 from pidispatch.domain.arrival import WINDOW, Arrival, Became, Step, There, decide
 from pidispatch.domain.catchup import Slot, SlotState
 from pidispatch.domain.identity import scheduled_run_id
-from pidispatch.domain.outcome import SUPERSEDED
 from pidispatch.domain.run import NewRun
 from pidispatch.domain.subject import RunSubject
 from pidispatch.domain.triggers import WhileRunning
@@ -31,15 +31,15 @@ ORDER BY key COLLATE "C"
 ON CONFLICT (key) DO UPDATE SET arrived_at = clock_timestamp()
 """).bindparams(*_texts("keys", "scopes", "items", "lanes"))
 # A young run that somebody else asked for. One that is stopped, failed or was refused does not do a schedule's work.
-TOLD = text("""
+TOLD = text(f"""
 SELECT asked.subject, told.id, told.public_id FROM unnest(:subjects) AS asked (subject), LATERAL (
   SELECT r.id, r.public_id FROM runs r
   WHERE r.subject = asked.subject AND r.created_at > clock_timestamp() - make_interval(secs => :window)
     AND (r.ended_at IS NULL AND r.stop_reason IS NULL OR r.outcome = 'completed')
-    AND r.cause IS DISTINCT FROM 'catch-up'
+    AND r.cause IS DISTINCT FROM '{words.CATCH_UP}'
     AND NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.run_id = r.id AND d.source = 'cron')
   ORDER BY r.id DESC LIMIT 1) AS told
-""").bindparams(*_texts("subjects"), bindparam("window", type_=Float))
+""").bindparams(*_texts("subjects"), bindparam("window", type_=Float))  # noqa: S608 - fixed words
 LIVE = text("""
 SELECT r.trigger_id, r.id, r.public_id, r.stop_reason IS NOT NULL AS stops,
        r.state IN ('queued', 'deferred', 'held') AND r.started_at IS NULL AS waits
@@ -123,13 +123,13 @@ def stop_superseded(connection: Connection, decided: Sequence[Decided]) -> None:
     waiting = []
     for each in decided:
         if each.stops is not None:
-            asked = {"id": each.stops.run_id, "reason": SUPERSEDED}
+            asked = {"id": each.stops.run_id, "reason": words.SUPERSEDED}
             if connection.execute(STOP, asked).rowcount == 0:
                 waiting.append(each.stops.run_id)
     if waiting:
         lock_windows(connection, waiting)
     for run_id in waiting:
-        end_waiting(connection, run_id, SUPERSEDED)
+        end_waiting(connection, run_id, words.SUPERSEDED)
 
 
 class _There:
@@ -194,11 +194,11 @@ def _with_run(instant: Instant, arrival: Arrival, there: _There) -> Decided:
     other = step.joins if step.kind is Became.SUPERSEDING else step.at
     match step.kind:
         case Became.SKIPPED if other is not None:
-            slot = Slot(slot.planned_at, SlotState.SKIPPED, "while-running")
+            slot = Slot(slot.planned_at, SlotState.SKIPPED, words.WHILE_RUNNING)
             return Decided(instant, Became.SKIPPED, slot, other.public_id)
         case Became.COALESCED | Became.SUPERSEDING if other is not None:
             stops = step.at if step.kind is Became.SUPERSEDING else None
-            slot = replace(slot, reason="coalesced")
+            slot = replace(slot, reason=words.COALESCED)
             return Decided(instant, step.kind, slot, other.public_id, stops=stops)
         case _:
             run = replace(arrival.run, subject=arrival.subject.key)

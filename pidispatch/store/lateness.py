@@ -6,6 +6,7 @@ from sqlalchemy import text
 
 from pidispatch.domain.lateness import SlotFacts
 from pidispatch.store.database import Database
+from pidispatch.store.rows import record
 
 FACTS = text("""
 SELECT s.planned_at, s.decided_at, s.reason, a.admitted_at, r.started_at, r.attempt AS attempts,
@@ -33,4 +34,4 @@ def slot_facts(database: Database, run_id: int) -> tuple[SlotFacts, datetime] | 
         if row is None:
             return None
         now: datetime = connection.execute(NOW).scalar_one()
-    return SlotFacts(*row), now
+    return record(SlotFacts, row), now

@@ -2,18 +2,19 @@
 
 from sqlalchemy import text
 
+from pidispatch.domain import words
 from pidispatch.domain.outcome import Again, End, took_its_worker
 from pidispatch.ports import NotNow
 from pidispatch.store.database import Database
 from pidispatch.store.endings import END_RUN, SUM_USAGE, told
 from pidispatch.store.ledger import close, expire_payload
 
-LOCK_RUN = text("""
+LOCK_RUN = text(f"""
 SELECT r.attempt + 1 AS attempt,
-       (SELECT count(*) FROM run_attempts s WHERE s.run_id = r.id AND s.reason = 'worker-silent') AS silent
+       (SELECT count(*) FROM run_attempts s WHERE s.run_id = r.id AND s.reason = '{words.WORKER_SILENT}') AS silent
 FROM runs r WHERE r.id = :id AND r.epoch = :epoch AND r.state IN ('queued', 'deferred')
   FOR NO KEY UPDATE OF r SKIP LOCKED
-""")
+""")  # noqa: S608 - fixed words
 UNMOVED = text("SELECT 1 FROM runs WHERE id = :id AND epoch = :epoch AND state IN ('queued', 'deferred')")
 ADD_ATTEMPT = text("""
 INSERT INTO run_attempts (run_id, attempt, host, ended_at, outcome, reason, why)

@@ -445,6 +445,7 @@ class RunAttempt(Base):
             name="run_attempts_outcome",
         ),
         CheckConstraint(f"refused_reason ~ '{TOKEN}'", name="run_attempts_refused_is_a_word"),
+        CheckConstraint("octet_length(telemetry::text) <= 65536", name="run_attempts_telemetry_is_bounded"),
         Index(
             "run_attempts_container_name",
             "container_name",
@@ -483,6 +484,9 @@ class RunAttempt(Base):
     reason: Mapped[str | None] = mapped_column(comment="Why, as a word")
     why: Mapped[str | None] = mapped_column(comment="A second word")
     reported: Mapped[dict[str, Any] | None] = mapped_column(comment="The runner's report, or its exit line")
+    telemetry: Mapped[dict[str, Any] | None] = mapped_column(
+        comment="What its box said of itself in its exit line, secrets masked; never used for money"
+    )
     report_verified: Mapped[bool | None] = mapped_column(comment="Signed with the key that came with the go")
     refused_reason: Mapped[str | None] = mapped_column(comment="Why the gateway last refused a call of it")
     refused_at: Mapped[datetime | None] = mapped_column(comment="When it did")

@@ -10,6 +10,7 @@ from pidispatch.domain.oneshot import Spent
 from pidispatch.errors import CannotRearm
 from pidispatch.store.audit import audit
 from pidispatch.store.database import Database
+from pidispatch.store.rows import record
 
 # Whoever comes second waits here until the first has committed or given up, and then reads whose it is.
 SPEND = text("""
@@ -22,13 +23,13 @@ RETURNING o.run_id, o.spent_at, (SELECT public_id FROM runs w WHERE w.id = o.run
 """)
 GIVE_BACK = text("DELETE FROM one_shots WHERE run_id = :run AND marked_at IS NULL")
 TO_MARK = text("""
-SELECT o.key, o.spent_at, r.public_id, r.ended_at FROM one_shots o JOIN runs r ON r.id = o.run_id
+SELECT o.key, o.spent_at, r.public_id AS run, r.ended_at FROM one_shots o JOIN runs r ON r.id = o.run_id
 WHERE o.marked_at IS NULL AND r.ended_at IS NOT NULL
   AND EXISTS (SELECT 1 FROM run_attempts a WHERE a.run_id = r.id AND a.go_at IS NOT NULL)
 ORDER BY o.spent_at, o.key
 """)
 MARKED_IN = text("""
-SELECT o.key, o.spent_at, r.public_id, r.ended_at FROM one_shots o JOIN runs r ON r.id = o.run_id
+SELECT o.key, o.spent_at, r.public_id AS run, r.ended_at FROM one_shots o JOIN runs r ON r.id = o.run_id
 WHERE o.marked_in = :place ORDER BY o.key
 """)
 MARKED = text("""
@@ -73,11 +74,11 @@ class PostgresOneShots:
 
     def to_mark(self) -> Sequence[Spent]:
         with self._database.transaction() as connection:
-            return [Spent(*row) for row in connection.execute(TO_MARK)]
+            return [record(Spent, row) for row in connection.execute(TO_MARK)]
 
     def marked_in(self, place: str) -> Sequence[Spent]:
         with self._database.transaction() as connection:
-            return [Spent(*row) for row in connection.execute(MARKED_IN, {"place": place})]
+            return [record(Spent, row) for row in connection.execute(MARKED_IN, {"place": place})]
 
     def marked(self, spent: Spent, place: str) -> bool:
         asked = {"key": spent.key, "spent_at": spent.spent_at, "place": place}

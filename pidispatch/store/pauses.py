@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy import Text, bindparam, text
 
+from pidispatch.domain import words
 from pidispatch.errors import DatabaseUnavailable
 from pidispatch.store.audit import audit
 from pidispatch.store.database import Database
@@ -27,11 +28,11 @@ RETURNING paused_at, paused_by, stopped_at
 """)
 RESUME = text("UPDATE scopes SET paused_at = NULL, paused_by = NULL, stopped_at = NULL WHERE key = :key")
 # A run that was caught by the pause forgets it; a locked one is being looked at and will be told anew.
-LET_GO = text("""
+LET_GO = text(f"""
 UPDATE runs SET state = 'queued', cause = NULL, epoch = epoch + 1, state_since = clock_timestamp()
-WHERE id IN (SELECT id FROM runs WHERE state = 'deferred' AND cause = 'paused'
+WHERE id IN (SELECT id FROM runs WHERE state = 'deferred' AND cause = '{words.PAUSED}'
                AND (:key = '*' OR :key IN (scope, 'project:' || project)) FOR UPDATE SKIP LOCKED)
-""").bindparams(bindparam("key", type_=Text))
+""").bindparams(bindparam("key", type_=Text))  # noqa: S608 - fixed words
 STANDING = text(f"""
 SELECT (SELECT count(*) FROM runs WHERE state IN ({OCCUPYING_SQL})
           AND (:key = '*' OR :key IN (scope, 'project:' || project))) AS running,

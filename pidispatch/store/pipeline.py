@@ -17,17 +17,17 @@ _DIALECT = PGDialect_psycopg()  # type: ignore[no-untyped-call]
 
 
 def alone(database: Database, statement: TextClause, values: Mapping[str, Any]) -> list[Any]:
-    """The rows of one statement that is a whole transaction, and a single round trip; as plain tuples.
+    """The rows of one statement that is a whole transaction, and a single round trip; each with the names of its columns.
 
     Raises DatabaseUnavailable, DatabaseRefused.
     """
     with database.driver() as (driver, first):
         if not first:
-            return driver.execute(_sql(statement), values).fetchall()
+            return driver.cursor(row_factory=namedtuple_row).execute(_sql(statement), values).fetchall()
         with driver.pipeline():
             for said in ("BEGIN ISOLATION LEVEL READ COMMITTED", *first):
                 driver.execute(said)
-            cursor = driver.execute(_sql(statement), values)
+            cursor = driver.cursor(row_factory=namedtuple_row).execute(_sql(statement), values)
             driver.execute("COMMIT")
         return cursor.fetchall()
 

@@ -8,8 +8,8 @@ from typing import Any
 from sqlalchemy import Connection, DateTime, Text, bindparam, text
 from sqlalchemy.dialects.postgresql import ARRAY
 
+from pidispatch.domain import words
 from pidispatch.domain.arrival import Arrival, Became
-from pidispatch.domain.breaker import HELD_BACK
 from pidispatch.domain.catchup import MOST_MADE_UP, Slot, SlotState, decide
 from pidispatch.domain.run import NewRun
 from pidispatch.domain.schedule import Timetable
@@ -18,7 +18,7 @@ from pidispatch.domain.triggers import Missed
 from pidispatch.ports import MakeRun, Unrunnable
 from pidispatch.store.instants import Decided, Instant, decide_all, lock_subjects, stop_superseded, tell
 from pidispatch.store.probes import Probes
-from pidispatch.store.submissions import ADD_RUN, ADD_SCOPE, payload_of, values_of
+from pidispatch.store.submissions import add_runs
 
 CHUNK = 500  # instants of one schedule in one go
 
@@ -35,11 +35,6 @@ SELECT asked.schedule, last.at FROM unnest(:schedules) AS asked (schedule), LATE
   WHERE s.schedule = asked.schedule AND coalesce(r.ended_at, r.started_at) IS NOT NULL
   ORDER BY s.planned_at DESC LIMIT 1) AS last
 """).bindparams(bindparam("schedules", type_=ARRAY(Text)))
-ADD_PAYLOAD = text("""
-INSERT INTO run_payloads (run_id, folder, folder_given, task, task_bytes, event, skills_dir)
-SELECT id, :folder, :folder_given, :task, :task_bytes, :event, CAST(:skills_dir AS bytea) FROM runs WHERE public_id = :public_id
-ON CONFLICT (run_id) DO NOTHING
-""")
 ADD_SLOT = text("""
 INSERT INTO schedule_slots (schedule, planned_at, state, reason, run_id, decided_at)
 VALUES (:schedule, :planned_at, :state, :reason, (SELECT id FROM runs WHERE public_id = :run), :now)
@@ -111,15 +106,8 @@ class Batch:
         }
 
     def _write(self, runs: Sequence[NewRun], slots: list[dict[str, Any]]) -> None:
-        # In one order, since two batches may bring the same new scopes and would wait for each other.
-        scopes = {run.scope: None for run in runs} | {run.mutex: 1 for run in runs if run.mutex is not None}
-        for statement, several in (
-            (ADD_SCOPE, [{"key": key, "limit": limit} for key, limit in sorted(scopes.items())]),
-            (ADD_RUN, [values_of(run) for run in runs]),
-            (ADD_PAYLOAD, [{"public_id": run.public_id, **payload_of(run)} for run in runs]),
-            (ADD_SLOT, slots),
-            (MOVE, self._moves),
-        ):
+        add_runs(self._connection, runs)
+        for statement, several in ((ADD_SLOT, slots), (MOVE, self._moves)):
             if several:
                 self._connection.execute(statement, several)
 
@@ -150,7 +138,7 @@ def _held_back(decided: Sequence[Decided], probes: Probes) -> list[Decided]:
     held = {
         each.starts.public_id for each in decided if each.starts is not None and not probes.lets(each.starts)
     }
-    return [_skipped(each, HELD_BACK) if each.run in held else each for each in decided]
+    return [_skipped(each, words.BREAKER_OPEN) if each.run in held else each for each in decided]
 
 
 def _skipped(decided: Decided, reason: str) -> Decided:

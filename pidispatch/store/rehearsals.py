@@ -9,9 +9,10 @@ from sqlalchemy.dialects.postgresql import ARRAY
 
 from pidispatch.domain.arrival import There
 from pidispatch.store.database import Database
+from pidispatch.store.rows import record
 
 SPENT = text("""
-SELECT r.public_id, o.spent_at, r.ended_at IS NOT NULL AS ended, o.marked_in
+SELECT r.public_id AS run, o.spent_at AS at, r.ended_at IS NOT NULL AS ended, o.marked_in
 FROM one_shots o JOIN runs r ON r.id = o.run_id WHERE o.key = :key
 """)
 LIVE = text("""
@@ -35,7 +36,7 @@ def spent_by(database: Database, key: str) -> SpentRecord | None:
     """None for a one-shot that is armed. Raises DatabaseUnavailable."""
     with database.transaction() as connection:
         row = connection.execute(SPENT, {"key": key}).one_or_none()
-        return None if row is None else SpentRecord(*row)
+        return None if row is None else record(SpentRecord, row)
 
 
 def live_runs(database: Database, subjects: Sequence[str]) -> tuple[There, ...]:

@@ -1,26 +1,33 @@
 """Read everything that the rows know of one run."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from typing import Any
 
-from sqlalchemy import text
+from sqlalchemy import Connection, text
 
 from pidispatch.domain.chaintree import ChainAnswer
 from pidispatch.domain.landing import stopped_at
+from pidispatch.domain.telemetry import Compared, Measured, Observed, compare
 from pidispatch.store.asked import DeliveryRecord, deliveries_of
-from pidispatch.store.costs import COST, COST_CLASS, HELD, PRICES
+from pidispatch.store.costs import COST, COST_CLASS, HELD, PRICES, TURN
 from pidispatch.store.database import Database
 from pidispatch.store.egress import EgressRecord, egress_of
 from pidispatch.store.history import RunRecord, read_run
+from pidispatch.store.rows import record
 
 ATTEMPTS = text("""
 SELECT attempt, host, container_name, container_id, image_id, admitted_at, boxed_at, go_at, exited_at, ended_at,
        exit_code, oom_killed, outcome, reason, why, report_verified, refused_reason, refused_at, refusals,
-       refused_needed, refused_left
+       refused_needed, refused_left, telemetry
 FROM run_attempts WHERE run_id = :id ORDER BY attempt
 """)
+MEASURED = text(f"""
+SELECT c.attempt, c.provider, c.model, count(*) FILTER (WHERE {TURN}) AS turns,
+       sum(c.tokens_in + c.tokens_out + c.tokens_cache_read + c.tokens_cache_write)::bigint AS tokens, {COST} AS micros
+FROM provider_calls c WHERE c.run_id = :id AND c.state <> 'held' GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
+""")  # noqa: S608 - fixed words
 # A run that has not ended has no usage rows yet: its calls are summed here as they will be at its end.
 USAGE = text(f"""
 SELECT provider, model, calls, failed_calls, estimated_calls, tokens_in, tokens_out, tokens_cache_read,
@@ -50,7 +57,7 @@ SELECT folder, task_bytes, coalesce(length(task), 0) AS task_kept_bytes, coalesc
 FROM run_payloads WHERE run_id = :id
 """)
 CHAIN = text("""
-SELECT r.chain_depth, p.public_id AS parent, t.public_id AS root, r.chain_refused, r.chain_answers
+SELECT r.chain_depth AS depth, p.public_id AS parent, t.public_id AS root, r.chain_refused AS refused, r.chain_answers
 FROM runs r LEFT JOIN runs p ON p.id = r.parent_id LEFT JOIN runs t ON t.id = r.root_id WHERE r.id = :id
 """)
 WAIT = text("""
@@ -60,7 +67,7 @@ FROM run_waits w LEFT JOIN runs s ON s.id = w.superseded_by WHERE w.run_id = :id
 """)
 SESSION = text("""
 SELECT r.session_resumed AS resumed, r.session_reason AS reason, octet_length(s.session) AS kept_bytes,
-       s.expires_at AS kept_until, ARRAY(SELECT c.public_id FROM runs c WHERE c.continues = r.id ORDER BY c.id)
+       s.expires_at AS kept_until, ARRAY(SELECT c.public_id FROM runs c WHERE c.continues = r.id ORDER BY c.id) AS continued_by
 FROM runs r LEFT JOIN run_sessions s ON s.run_id = r.id AND s.expires_at > clock_timestamp() WHERE r.id = :id
 """)
 BOUNDS = text(
@@ -74,7 +81,8 @@ class AttemptRecord:
     """One box: `go_at` is when it was allowed to spend; `report_verified` whether its report was signed.
 
     `refusals` counts the model calls that the gateway refused, `refused_reason` says why the last one; that one needed at
-    least `refused_needed` where `refused_left` was left: micro-dollars for cost-cap, tokens for token-cap.
+    least `refused_needed` where `refused_left` was left: micro-dollars for cost-cap, tokens for token-cap. `telemetry` is
+    what its box said of itself, `compared` the same beside what was measured.
     """
 
     attempt: int
@@ -98,6 +106,8 @@ class AttemptRecord:
     refusals: int
     refused_needed: int | None
     refused_left: int | None
+    telemetry: dict[str, Any] | None
+    compared: Sequence[Compared] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,33 +264,50 @@ def run_detail(database: Database, run_id: int) -> RunDetail:
         telling = connection.execute(TELLING, asked).one()
         return RunDetail(
             run=run,
-            attempts=[AttemptRecord(*row) for row in connection.execute(ATTEMPTS, asked)],
-            usage=[UsageRecord(*row) for row in connection.execute(USAGE, asked)],
-            adjustments=[AdjustmentRecord(*row) for row in connection.execute(ADJUSTMENTS, asked)],
-            reservations=[ReservationRecord(*row) for row in connection.execute(RESERVATIONS, asked)],
+            attempts=_attempts(connection, run_id),
+            usage=[record(UsageRecord, row) for row in connection.execute(USAGE, asked)],
+            adjustments=[record(AdjustmentRecord, row) for row in connection.execute(ADJUSTMENTS, asked)],
+            reservations=[record(ReservationRecord, row) for row in connection.execute(RESERVATIONS, asked)],
             payload=None if payload is None else _payload(payload),
             admission=telling.admission,
             reported=telling.reported,
-            chain=_chain(*chain),
-            wait=None if wait is None else WaitRecord(*wait),
+            chain=record(ChainRecord, chain, answers=answers_in(chain.chain_answers)),
+            wait=None if wait is None else record(WaitRecord, wait),
             asked=deliveries_of(connection, run_id),
-            session=SessionRecord(
-                stopped_at(run.outcome, run.reason, run.why), *connection.execute(SESSION, asked).one()
+            session=record(
+                SessionRecord,
+                connection.execute(SESSION, asked).one(),
+                stopped_at=stopped_at(run.outcome, run.reason, run.why),
             ),
             egress=egress_of(connection, run_id),
-            bounds=BoundsRecord(*connection.execute(BOUNDS, asked).one()),
+            bounds=record(BoundsRecord, connection.execute(BOUNDS, asked).one()),
         )
 
 
-def _chain(
-    depth: int, parent: str | None, root: str | None, refused: int | None, kept: object
-) -> ChainRecord:
-    return ChainRecord(depth, parent, root, refused, answers_in(kept))
+def _attempts(connection: Connection, run_id: int) -> list[AttemptRecord]:
+    """Of whether a session was resumed the run's row tells, and that of its last attempt."""
+    resumed = connection.execute(SESSION, {"id": run_id}).one().resumed
+    rows = connection.execute(ATTEMPTS, {"id": run_id}).all()
+    measured: dict[int, list[Measured]] = {}
+    for attempt, *model in connection.execute(MEASURED, {"id": run_id}):
+        measured.setdefault(attempt, []).append(Measured(*model))
+    return [
+        _compared(
+            record(AttemptRecord, row, compared=()),
+            Observed(row.exit_code, measured.get(row.attempt, ()), resumed if row is rows[-1] else None),
+        )
+        for row in rows
+    ]
+
+
+def _compared(attempt: AttemptRecord, observed: Observed) -> AttemptRecord:
+    if attempt.telemetry is None:
+        return attempt
+    return replace(attempt, compared=compare(attempt.telemetry, observed))
 
 
 def _payload(row: Any) -> PayloadRecord:
-    values = row._asdict()
-    return PayloadRecord(**{**values, "folder": _path(row.folder), "skills_dir": _path(row.skills_dir)})
+    return record(PayloadRecord, row, folder=_path(row.folder), skills_dir=_path(row.skills_dir))
 
 
 def _path(path: bytes | None) -> str | None:

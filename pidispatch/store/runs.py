@@ -5,20 +5,22 @@ from typing import Any
 
 from sqlalchemy import Boolean, Connection, Text, TextClause, bindparam, text
 
-from pidispatch.domain.run import AttemptFacts, Claim, Job, Occupant, State, Workspace
+from pidispatch.domain import words
+from pidispatch.domain.run import AttemptFacts, Claim, Job, Occupant, Workspace
 from pidispatch.domain.session import FRESH, Staged
 from pidispatch.errors import StaleEpoch
 from pidispatch.store.database import Database
+from pidispatch.store.rows import record
 from pidispatch.store.startable import OCCUPYING_SQL
+from pidispatch.store.submissions import ASK_SQL, TERMS_SQL
 
-PREPARING = text("""
+PREPARING = text(f"""
 UPDATE runs r SET state = 'preparing', epoch = r.epoch + 1, state_since = clock_timestamp()
 FROM run_payloads p
 WHERE p.run_id = r.id AND r.id = :id AND r.epoch = :epoch AND r.state = 'admitted'
-RETURNING r.epoch, p.folder, p.task, p.task_bytes, p.event, r.target, r.flow, r.trigger_type, r.provider, r.model, r.image,
-          r.max_turns, r.max_tokens, r.command, r.cost_cap_micros, r.allowed_models, r.excluded_tools, p.skills_dir,
-          r.chain_depth, r.continues, CASE WHEN r.kind = 'local' THEN r.mutex END, r.folder_owner
-""")
+RETURNING r.epoch, p.folder, p.task, p.task_bytes, p.event, r.target, r.trigger_type, {ASK_SQL}, {TERMS_SQL},
+          r.chain_depth, r.continues, CASE WHEN r.kind = 'local' THEN r.mutex END AS mutex, r.folder_owner AS owner
+""")  # noqa: S608 - names of fields
 BOXED = text("""
 WITH moved AS (
   UPDATE runs SET state = 'running', epoch = epoch + 1, state_since = clock_timestamp(),
@@ -46,38 +48,38 @@ WHERE id = :id AND epoch = :epoch AND state IN ('running', 'stopping') RETURNING
 REQUEST_STOP = text(f"""
 UPDATE runs SET stop_requested_at = clock_timestamp(), stop_reason = :reason, epoch = epoch + 1
 WHERE id = :id AND state IN ({OCCUPYING_SQL})
-  AND (stop_reason IS NULL OR (:reason = 'operator-cancel' AND stop_reason <> :reason))
+  AND (stop_reason IS NULL OR (:reason = '{words.OPERATOR_CANCEL}' AND stop_reason <> :reason))
 """)  # noqa: S608 - fixed words
 # Since when it should stop: somebody's wish or its deadline, whichever came first. What had ended by itself is only
 # slow to be finished.
-STOP_ASKED_SQL = """
+STOP_ASKED_SQL = f"""
 coalesce(least(r.stop_requested_at,
-               CASE WHEN (r.stop_reason = 'deadline' OR r.state IN ('running', 'stopping'))
+               CASE WHEN (r.stop_reason = '{words.DEADLINE}' OR r.state IN ('running', 'stopping'))
                  AND r.deadline_at <= clock_timestamp() THEN r.deadline_at END),
          CASE r.state WHEN 'stopping' THEN r.state_since END)
 """
 OCCUPANTS = f"""
-SELECT r.id, r.public_id, r.state, r.attempt, r.epoch, a.container_id, r.worker, w.heartbeat_at, r.state_since,
+SELECT r.id AS run_id, r.public_id, r.state, r.attempt, r.epoch, a.container_id, r.worker, w.heartbeat_at AS worker_beat, r.state_since,
        a.go_at, r.deadline_at, r.stop_reason, a.engine_id, w.place, {STOP_ASKED_SQL} AS stop_asked_at
 FROM runs r LEFT JOIN run_attempts a ON a.run_id = r.id AND a.attempt = r.attempt
 LEFT JOIN workers w ON w.id = r.worker
 WHERE r.state IN ({OCCUPYING_SQL})
 """  # noqa: S608
 WORKSPACE = """
-SELECT r.id, r.public_id, p.folder, r.mutex, r.folder_owner FROM runs r JOIN run_payloads p ON p.run_id = r.id
+SELECT r.id AS run_id, r.public_id, p.folder, r.mutex, r.folder_owner AS owner FROM runs r JOIN run_payloads p ON p.run_id = r.id
 WHERE r.kind = 'local' AND r.mutex IS NOT NULL AND p.folder IS NOT NULL
 """
 WORKSPACES = text(f"{WORKSPACE} AND r.host = :host AND r.state = 'running' AND r.stop_reason IS NULL")
 WORKSPACE_OF = text(f"{WORKSPACE} AND r.id = :id")
-FACTS = text("""
+FACTS = text(f"""
 SELECT r.epoch, r.state, r.attempt, r.public_id, r.stop_reason, a.container_id, a.container_name,
        a.go_at IS NOT NULL AS got_go, coalesce(a.report_verified, false) AS report_verified,
        a.reported ->> 'reason' AS report_reason, coalesce(a.reported ->> 'message', '') <> '' AS report_said,
        coalesce(a.reported -> 'notes', '[]') AS report_notes, l.stop_reason AS last_stop,
        (SELECT count(*) FROM provider_calls c WHERE c.run_id = r.id) AS calls,
        (SELECT count(*) FROM run_attempts g WHERE g.run_id = r.id AND g.go_at IS NOT NULL) AS charged,
-       (SELECT count(*) FROM run_attempts s WHERE s.run_id = r.id AND s.reason = 'worker-silent') AS silent_attempts,
-       (SELECT count(*) FROM run_attempts s WHERE s.run_id = r.id AND s.reason = 'never-started') AS unstarted_attempts,
+       (SELECT count(*) FROM run_attempts s WHERE s.run_id = r.id AND s.reason = '{words.WORKER_SILENT}') AS silent_attempts,
+       (SELECT count(*) FROM run_attempts s WHERE s.run_id = r.id AND s.reason = '{words.NEVER_STARTED}') AS unstarted_attempts,
        (SELECT c.status FROM provider_calls c WHERE c.run_id = r.id AND c.attempt = r.attempt AND c.state <> 'held'
         ORDER BY c.settled_at DESC, c.id DESC LIMIT 1) AS last_status,
        (SELECT count(*) FROM provider_calls c WHERE c.run_id = r.id AND c.attempt = r.attempt
@@ -87,13 +89,13 @@ SELECT r.epoch, r.state, r.attempt, r.public_id, r.stop_reason, a.container_id, 
             WHEN l.stop_reason = 'length' THEN l.lowered_by
             WHEN l.stop_reason = 'aborted' AND EXISTS (
               SELECT 1 FROM scopes s WHERE s.key IN ('*', r.scope, 'project:' || r.project)
-                AND s.stopped_at BETWEEN l.opened_at AND l.settled_at) THEN 'stopped' END AS refused
+                AND s.stopped_at BETWEEN l.opened_at AND l.settled_at) THEN '{words.STOPPED}' END AS refused
 FROM runs r LEFT JOIN run_attempts a ON a.run_id = r.id AND a.attempt = r.attempt
 LEFT JOIN LATERAL (
   SELECT c.opened_at, c.settled_at, c.stop_reason, c.lowered_by FROM provider_calls c
   WHERE c.run_id = r.id AND c.attempt = r.attempt ORDER BY c.id DESC LIMIT 1) l ON true
 WHERE r.id = :id
-""")
+""")  # noqa: S608 - fixed words
 
 
 class PostgresRuns:
@@ -109,8 +111,7 @@ class PostgresRuns:
             row = connection.execute(PREPARING, {"id": claim.run_id, "epoch": claim.epoch}).one_or_none()
         if row is None:
             raise StaleEpoch(claim.run_id, claim.epoch)
-        epoch, *rest = row
-        return Job(_at(claim, epoch), *rest)
+        return record(Job, row, claim=_at(claim, row.epoch))
 
     def boxed(
         self,
@@ -144,46 +145,26 @@ class PostgresRuns:
     def occupants(self, host: str) -> Sequence[Occupant]:
         with self._database.transaction() as connection:
             rows = connection.execute(text(f"{OCCUPANTS} AND r.host = :host ORDER BY r.id"), {"host": host})
-            return [_occupant(row) for row in rows]
+            return [record(Occupant, row) for row in rows]
 
     def occupant(self, run_id: int) -> Occupant | None:
         with self._database.transaction() as connection:
             row = connection.execute(text(f"{OCCUPANTS} AND r.id = :id"), {"id": run_id}).one_or_none()
-        return None if row is None else _occupant(row)
+        return None if row is None else record(Occupant, row)
 
     def workspaces(self, host: str) -> Sequence[Workspace]:
         with self._database.transaction() as connection:
-            return [Workspace(*row) for row in connection.execute(WORKSPACES, {"host": host})]
+            return [record(Workspace, row) for row in connection.execute(WORKSPACES, {"host": host})]
 
     def workspace(self, run_id: int) -> Workspace | None:
         with self._database.transaction() as connection:
             row = connection.execute(WORKSPACE_OF, {"id": run_id}).one_or_none()
-        return None if row is None else Workspace(*row)
+        return None if row is None else record(Workspace, row)
 
     def facts(self, run_id: int) -> AttemptFacts:
         with self._database.transaction() as connection:
             row = connection.execute(FACTS, {"id": run_id}).one()
-        return AttemptFacts(
-            claim=Claim(run_id, row.public_id, row.attempt, row.epoch),
-            state=State(row.state),
-            container_id=row.container_id,
-            container_name=row.container_name,
-            got_go=row.got_go,
-            charged=row.charged,
-            stop_reason=row.stop_reason,
-            last_status=row.last_status,
-            billed=row.billed,
-            open_calls=row.open_calls,
-            report_verified=row.report_verified,
-            report_reason=row.report_reason,
-            silent_attempts=row.silent_attempts,
-            unstarted_attempts=row.unstarted_attempts,
-            refused=row.refused,
-            calls=row.calls,
-            last_stop=row.last_stop,
-            report_said=row.report_said,
-            report_notes=row.report_notes,
-        )
+        return record(AttemptFacts, row, claim=Claim(run_id, row.public_id, row.attempt, row.epoch))
 
     def _advance(self, statement: TextClause, claim: Claim, **values: Any) -> Claim:
         with self._database.transaction() as connection:
@@ -201,8 +182,3 @@ def _epoch(connection: Connection, statement: TextClause, claim: Claim, values: 
 
 def _at(claim: Claim, epoch: int) -> Claim:
     return Claim(claim.run_id, claim.public_id, claim.attempt, epoch)
-
-
-def _occupant(row: Any) -> Occupant:
-    run_id, public_id, state, *rest = row
-    return Occupant(run_id, public_id, State(state), *rest)

@@ -7,6 +7,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, Text, bindparam, text
 from sqlalchemy.dialects.postgresql import ARRAY
 
+from pidispatch.domain import words
 from pidispatch.domain.catchup import Slot, SlotState
 from pidispatch.domain.schedule import Timetable
 from pidispatch.domain.standing import Entry, Standing
@@ -141,7 +142,7 @@ class PostgresSchedules:
             while due and until < now:
                 batch = Batch(connection, self._make, now)
                 instants, following = old.come(until, now, CHUNK)
-                batch.skip(row.id, [Slot(each, SlotState.SKIPPED, "removed") for each in instants])
+                batch.skip(row.id, [Slot(each, SlotState.SKIPPED, words.REMOVED) for each in instants])
                 batch.write()
                 until = instants[-1] if following is not None and following <= now else now
         if rows:

@@ -9,6 +9,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 
 from pidispatch.store.database import Database
 from pidispatch.store.hosts import ALIVE_SECONDS
+from pidispatch.store.rows import record
 
 SLOT = """
 SELECT s.schedule, s.planned_at, s.state, s.reason, s.decided_at, r.public_id AS run, r.state AS run_state, r.outcome,
@@ -91,9 +92,9 @@ def slot_of_run(database: Database, run_id: int) -> SlotRecord | None:
 def schedules_of(database: Database) -> Sequence[ScheduleRecord]:
     """Those that are planned, by host and place in the file. Raises DatabaseUnavailable."""
     with database.transaction() as connection:
-        return [ScheduleRecord(*row) for row in connection.execute(SCHEDULES)]
+        return [record(ScheduleRecord, row) for row in connection.execute(SCHEDULES)]
 
 
 def _slots(database: Database, statement: TextClause, asked: dict[str, object]) -> Sequence[SlotRecord]:
     with database.transaction() as connection:
-        return [SlotRecord(*row) for row in connection.execute(statement, asked)]
+        return [record(SlotRecord, row) for row in connection.execute(statement, asked)]

@@ -12,6 +12,7 @@ from pidispatch.domain.run import Outcome, State
 from pidispatch.store.breakers import BreakerRecord, read_open
 from pidispatch.store.database import Database
 from pidispatch.store.hosts import SILENT_SECONDS
+from pidispatch.store.rows import record
 from pidispatch.store.startable import OCCUPYING_SQL
 
 STATES = text("SELECT state, count(*) FROM runs WHERE state <> 'ended' GROUP BY state")
@@ -36,7 +37,7 @@ SELECT h.name, h.capacity,
 FROM hosts h ORDER BY h.name
 """)  # noqa: S608 - fixed words
 PAUSED = text(
-    "SELECT key, paused_at, paused_by, stopped_at FROM scopes WHERE paused_at IS NOT NULL ORDER BY key <> '*', key"
+    "SELECT key AS scope, paused_at, paused_by, stopped_at FROM scopes WHERE paused_at IS NOT NULL ORDER BY key <> '*', key"
 )
 HELD_CALLS = text("SELECT count(*) FROM provider_calls WHERE state = 'held'")
 WINDOWS = text("""
@@ -152,9 +153,9 @@ def queue_status(database: Database, caps: Sequence[Cap]) -> QueueStatus:
             states=states | _counted(connection, STATES),
             causes=_counted(connection, CAUSES),
             ended_today=ended | _counted(connection, ENDED_TODAY),
-            workers=[WorkerRecord(*row) for row in connection.execute(WORKERS)],
-            hosts=[HostRecord(*row) for row in connection.execute(HOSTS)],
-            paused=[PauseRecord(*row) for row in connection.execute(PAUSED)],
+            workers=[record(WorkerRecord, row) for row in connection.execute(WORKERS)],
+            hosts=[record(HostRecord, row) for row in connection.execute(HOSTS)],
+            paused=[record(PauseRecord, row) for row in connection.execute(PAUSED)],
             held_calls=connection.execute(HELD_CALLS).scalar_one(),
             windows=read_windows(connection, caps),
             breakers=read_open(connection),

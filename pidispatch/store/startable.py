@@ -1,5 +1,6 @@
 """Say in SQL which runs hold a slot, and which may start on a host now: one text for the choice and for the bells."""
 
+from pidispatch.domain import words
 from pidispatch.domain.run import OCCUPYING
 
 OCCUPYING_SQL = ", ".join(f"'{state}'" for state in OCCUPYING)
@@ -15,7 +16,7 @@ FROM runs r
 JOIN LATERAL (SELECT last_started_at, paused_at, occupied, "limit" FROM scopes WHERE key = r.scope OFFSET 0) s ON true
 WHERE (r.pinned_host IS NULL OR r.pinned_host = :host)
   AND r.state IN ('queued', 'deferred')
-  AND (r.not_before IS NULL OR r.not_before <= now() OR (r.cause = 'cap-held' AND (
+  AND (r.not_before IS NULL OR r.not_before <= now() OR (r.cause = '{words.CAP_HELD}' AND (
         EXISTS (SELECT 1 FROM spend_windows w WHERE w.id = r.waits_window AND w.used <= r.waits_room_at)
         OR NOT EXISTS (SELECT 1 FROM reservations v JOIN spend_windows w ON w.id = v.window_id
                        WHERE v.window_id = r.waits_window AND {ONLY_HELD}))))

@@ -4,6 +4,7 @@ from sqlalchemy import text
 
 from pidispatch.domain.explain import Surroundings
 from pidispatch.store.database import Database
+from pidispatch.store.rows import record
 from pidispatch.store.startable import OCCUPYING_SQL
 
 AROUND = text(f"""
@@ -29,4 +30,4 @@ def surroundings(database: Database, run_id: int) -> Surroundings:
     """Raises DatabaseUnavailable."""
     with database.transaction() as connection:
         row = connection.execute(AROUND, {"id": run_id}).one()
-    return Surroundings(**row._mapping)  # noqa: SLF001 - SQLAlchemy's public name for it
+    return record(Surroundings, row)

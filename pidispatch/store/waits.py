@@ -6,21 +6,10 @@ from typing import Any, assert_never
 
 from sqlalchemy import Connection
 
+from pidispatch.domain import words
 from pidispatch.domain.run import NewRun
 from pidispatch.domain.triggers import WaitAfter
-from pidispatch.domain.waiting import (
-    CAUSE,
-    SUPERSEDED,
-    Answer,
-    GiveUp,
-    HeldRun,
-    Hold,
-    Progress,
-    Start,
-    Step,
-    read,
-    written,
-)
+from pidispatch.domain.waiting import Answer, GiveUp, HeldRun, Hold, Progress, Start, Step, read, written
 from pidispatch.store import waitsql
 from pidispatch.store.database import Database
 from pidispatch.store.ledger import close, expire_payload
@@ -33,7 +22,7 @@ def add_wait(connection: Connection, run_id: int, run: NewRun) -> None:
     conditions = written(run.wait_for)
     connection.execute(waitsql.ADD, {"run": run_id, "conditions": conditions, "key": run.wait_key})
     until = max((each.instant for each in run.wait_for if isinstance(each, WaitAfter)), default=None)
-    connection.execute(waitsql.HELD, {"run": run_id, "cause": CAUSE, "until": until})
+    connection.execute(waitsql.HELD, {"run": run_id, "cause": words.WAIT, "until": until})
 
 
 def end_wait(connection: Connection, run_id: int) -> None:
@@ -128,7 +117,7 @@ def _unless_done(connection: Connection, held: HeldRun, step: Step) -> Step:
     if isinstance(step, Start) and held.key is not None:
         started_by = _marked(connection, held.run_id, held.key)
         if started_by is not None:
-            return GiveUp(SUPERSEDED, step.progress, started_by)
+            return GiveUp(words.WAIT_SUPERSEDED, step.progress, started_by)
     return step
 
 

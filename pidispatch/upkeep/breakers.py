@@ -2,7 +2,7 @@
 
 import structlog
 
-from pidispatch.domain.breaker import COUNTING
+from pidispatch.domain import words
 from pidispatch.ports import BreakerChange, Breakers
 
 log = structlog.get_logger(__name__)
@@ -23,7 +23,7 @@ class BreakerKeeper:
     def held_back(self, run_id: int) -> str | None:
         """As `ports.Breakers.held_back`, with what had ended before counted. Raises DatabaseUnavailable."""
         word = self._breakers.held_back(run_id)
-        if word != COUNTING:
+        if word != words.BREAKER_COUNTING:
             return word
         self.count()
         return self._breakers.held_back(run_id)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import structlog
 
+from pidispatch.domain import words
 from pidispatch.domain.run import Occupant
 from pidispatch.errors import DatabaseUnavailable
 from pidispatch.ports import Occupants
@@ -13,7 +14,6 @@ log = structlog.get_logger(__name__)
 
 STOP_SECONDS = 45.0
 LOOK_SECONDS = 0.25
-SHUTDOWN = "shutdown"
 
 
 class Leaving:
@@ -67,4 +67,4 @@ class Leaving:
     def _ask(self, runs: list[Occupant]) -> None:
         for run in runs:
             if run.stop_reason is None:
-                self._occupants.request_stop(run.run_id, reason=SHUTDOWN)
+                self._occupants.request_stop(run.run_id, reason=words.SHUTDOWN)

@@ -8,6 +8,7 @@ from typing import assert_never
 
 import structlog
 
+from pidispatch.domain import words
 from pidispatch.domain.reconcile import (
     STOP_GRACE,
     Absence,
@@ -194,7 +195,7 @@ class Reconciler:
 
     def _stop(self, run: Occupant) -> None:
         """Ask, wait, kill. That it is gone is read back by the next look, not believed from here."""
-        reason = run.stop_reason or "deadline"
+        reason = run.stop_reason or words.DEADLINE
         self._runs.stopping(Claim(run.run_id, run.public_id, run.attempt, run.epoch), reason=reason)
         log.info("stopping", run=run.public_id, reason=reason)
         if run.container_id is not None:

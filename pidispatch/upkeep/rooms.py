@@ -8,16 +8,8 @@ from time import monotonic
 
 import structlog
 
-from pidispatch.domain.disks import (
-    DISK_LOW,
-    DISK_LOW_SHARED,
-    FILES_TOO_LARGE,
-    NOISE,
-    Bounds,
-    FileSystem,
-    Room,
-    blame,
-)
+from pidispatch.domain import words
+from pidispatch.domain.disks import NOISE, Bounds, FileSystem, Room, blame
 from pidispatch.domain.run import State
 from pidispatch.domain.sandbox import LABEL_ROLE, LABEL_RUN, OUTBOX_DIR, ROLE_JOB, SESSION_DIR
 from pidispatch.errors import PidispatchError
@@ -133,7 +125,7 @@ class RoomKeeper:
             self._watched |= {f"the folder of {writer.box.name}": path for path in writer.folders}
         for writer in self._writers:
             if self._overfull(writer.box.name):
-                self._stop(writer.box, FILES_TOO_LARGE, now)
+                self._stop(writer.box, words.BOX_FILES_TOO_LARGE, now)
 
     def _writer(self, box: BoxState, host: Collection[int]) -> _Writer:
         """An outbox and a session with a file system of their own may be full: that harms nobody else."""
@@ -185,7 +177,7 @@ class RoomKeeper:
         if blamed is None:
             return
         box = next(writer.box for writer in self._writers if writer.box.container_id == blamed.box)
-        if self._stop(box, DISK_LOW if blamed.known else DISK_LOW_SHARED, now):
+        if self._stop(box, words.DISK_LOW if blamed.known else words.DISK_LOW_SHARED, now):
             self._marks[found.device] = self._mark(found)  # the next one only if the room goes on falling
             log.error(
                 "disk_stop",

@@ -2,11 +2,14 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+from pidispatch.domain import words
 from pidispatch.domain.arrival import CLI, CRON, Arrival, Delivery
-from pidispatch.domain.bounds import bounds_of, path_bytes
+from pidispatch.domain.ask import Ask
+from pidispatch.domain.bounds import path_bytes
 from pidispatch.domain.catchup import Slot, SlotState
 from pidispatch.domain.identity import folder_mutex, folder_scope, scheduled_run_id, trigger_name
 from pidispatch.domain.run import NewRun
@@ -65,17 +68,15 @@ class ScheduledRuns:
         cause: str | None = None,
         not_before: datetime | None = None,
     ) -> Arrival | Unrunnable:
-        trigger, work = entry.trigger, entry.trigger.work
+        trigger, work, ask = entry.trigger, entry.trigger.work, entry.trigger.work.ask
         if beyond(work):
-            return Unrunnable("not-enforced-yet")
-        if not all(
-            _storable(word) for word in (work.flow, work.command, work.provider, work.model, work.image)
-        ):
-            return Unrunnable("no-text")
+            return Unrunnable(words.NOT_ENFORCED_YET)
+        if not all(_storable(word) for word in (ask.flow, ask.command, ask.provider, ask.model, ask.image)):
+            return Unrunnable(words.NO_TEXT)
         folder = self._folder(work)
         if isinstance(folder, Unrunnable):
             return folder
-        task = (f"/{work.command}" if work.command is not None else work.task or "").encode(errors="replace")
+        task = work.prompt.encode(errors="replace")
         run = NewRun(
             public_id=delivery.delivery_id,
             folder=folder.path.encode(errors="surrogateescape"),
@@ -90,19 +91,11 @@ class ScheduledRuns:
             trigger_type="cron",
             trigger_id=trigger_name(entry.id),
             trigger_index=trigger.index,
-            flow=work.flow,
-            command=work.command,
-            provider=work.provider,
-            model=work.model,
-            image=work.image,
-            max_turns=None if work.max_turns is None else min(work.max_turns, MOST_TURNS),
-            priority=max(-100, min(work.priority, 100)),
+            ask=_fitting(ask),
             cause=cause,
             not_before=not_before,
-            egress_hosts=work.egress,
-            **bounds_of(work),
         )
-        subject = folder_subject(run.scope, work.lane, task)
+        subject = folder_subject(run.scope, ask.lane, task)
         return Arrival(delivery, subject, run, beside)
 
     def _folder(self, work: Work) -> LocalFolder | Unrunnable:
@@ -150,6 +143,12 @@ def _iso(moment: datetime) -> str:
 def _storable(word: str | None) -> bool:
     """One entry that no column takes would hold up all that are planned with it."""
     return word is None or not any(char == "\0" or "\ud800" <= char <= "\udfff" for char in word)
+
+
+def _fitting(ask: Ask) -> Ask:
+    """With numbers that their columns hold, for the same reason."""
+    turns = None if ask.max_turns is None else min(ask.max_turns, MOST_TURNS)
+    return replace(ask, max_turns=turns, priority=max(-100, min(ask.priority, 100)))
 
 
 def _printable(name: str) -> str:

@@ -12,7 +12,7 @@ import structlog
 
 from pidispatch.domain.waiting import (
     Answer,
-    Ask,
+    AskPrograms,
     Bounds,
     GiveUp,
     HeldRun,
@@ -118,7 +118,7 @@ class WaitKeeper:
 
     def _decide(self, held: HeldRun) -> None:
         step = first_step(held, profiles=self._programs, bounds=self._bounds)
-        if isinstance(step, Ask):
+        if isinstance(step, AskPrograms):
             step = Hold(held.now, held.progress, asking=True)
         self._settle(held, step)
 
@@ -126,7 +126,7 @@ class WaitKeeper:
         """In a thread of its own; what fails here leaves the claim to run out, and the run is asked after again."""
         try:
             step = first_step(held, profiles=self._programs, bounds=self._bounds)
-            self._settle(held, self._ask(held, step.profiles) if isinstance(step, Ask) else step)
+            self._settle(held, self._ask(held, step.profiles) if isinstance(step, AskPrograms) else step)
         except PidispatchError as error:
             log.warning("wait_check_lost", run=held.public_id, problem=str(error))
         except Exception:

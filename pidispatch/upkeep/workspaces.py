@@ -4,7 +4,7 @@ import threading
 
 import structlog
 
-from pidispatch.domain.sandbox import WORKSPACE_GONE
+from pidispatch.domain import words
 from pidispatch.errors import PidispatchError
 from pidispatch.ports import FolderChange, Occupants, Workspaces
 
@@ -45,5 +45,7 @@ class WorkspaceWatch:
             except OSError as error:
                 log.warning("workspace_unreadable", run=workspace.public_id, problem=str(error))
                 continue
-            if change is not None and self._occupants.request_stop(workspace.run_id, reason=WORKSPACE_GONE):
+            if change is not None and self._occupants.request_stop(
+                workspace.run_id, reason=words.WORKSPACE_GONE
+            ):
                 log.warning("workspace_gone", run=workspace.public_id, problem=change)

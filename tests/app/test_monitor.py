@@ -9,7 +9,7 @@ from pidispatch.app import health
 from pidispatch.app.installation import Addresses, Installation
 from pidispatch.app.monitor import Monitor
 from pidispatch.config import load
-from pidispatch.domain.health import Word
+from pidispatch.domain.health import FaultWord
 from tests.cli.lives import begin, call, end
 from tests.store.builders import a_host, a_run
 from tests.support.breaking import open_one
@@ -162,7 +162,7 @@ def test_a_metric_for_everything_that_counts(monitor, database):
     assert found["pidispatch_window_cap_dollars"] == {(("period", "day"), ("scope", "*")): 7.5}
     assert found["pidispatch_window_used_tokens"] == {}
     assert found["pidispatch_disk_free_bytes"][("host", "h1"), ("place", "the home")] > 0
-    assert {label[0][1] for label in found["pidispatch_health_red"]} == set(Word)
+    assert {label[0][1] for label in found["pidispatch_health_red"]} == set(FaultWord)
     assert found["pidispatch_health_red"][("fault", "gateway-silent"),] == 1
 
 

@@ -2,10 +2,14 @@
 
 import importlib.util
 import json
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from pidispatch.runtime.engine import Engine
+from tests.support.boxes import image_or_skip
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 # What makes each one small, and its arguments.
@@ -15,8 +19,8 @@ SMALL = {
     "gateway": ({"CALLS": {1: (2, 1)}, "STREAMS": (1,), "FLAT": 20, "WORDS": 40}, ["--rounds", "1"]),
     "triggers": ({"MANY": 60, "MATCHES": 1, "SECONDS": 2}, []),
 }
-# They start a whole installation beside others, for a minute or more: `make bench` runs them.
-BY_HAND = {"dispatch", "recovery"}
+# They start a whole installation: as programs of their own, as small as their options make them.
+WHOLE = {"dispatch": ["--rounds", "1"], "recovery": ["--quick", "--rounds", "1"]}
 
 
 def loaded(name, monkeypatch):
@@ -31,7 +35,7 @@ def loaded(name, monkeypatch):
 def test_every_benchmark_is_run_here():
     runnable = {path.stem for path in BENCHMARKS.glob("*.py") if "__main__" in path.read_text()}
 
-    assert runnable == set(SMALL) | BY_HAND
+    assert runnable == set(SMALL) | set(WHOLE)
 
 
 @pytest.mark.parametrize("name", SMALL)
@@ -46,6 +50,25 @@ def test_a_benchmark_ends_with_its_verdict(name, monkeypatch, capsys):
 
     code = module.main()
 
-    verdict = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert code in {0, 1}
-    assert {"name", "value", "unit", "target", "ok"} <= set(verdict)
+    assert_is_verdict(capsys.readouterr().out)
+
+
+@pytest.mark.docker
+@pytest.mark.parametrize("name", WHOLE)
+def test_a_benchmark_of_an_installation_ends_with_its_verdict(name):
+    image_or_skip(Engine())
+
+    done = subprocess.run(
+        [sys.executable, str(BENCHMARKS / f"{name}.py"), *WHOLE[name]],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode in {0, 1}, done.stderr
+    assert_is_verdict(done.stdout)
+
+
+def assert_is_verdict(said):
+    assert {"name", "value", "unit", "target", "ok"} <= set(json.loads(said.splitlines()[-1])), said

@@ -126,7 +126,7 @@ def test_a_deferred_run_says_what_it_waits_for_now(pidispatch, database, site):
     assert found["waits_for"]["place"] == 1
     assert verdicts(found)["provider"] == "stopped here"
     assert "waits until 2" in said
-    assert "gateway-unreachable; place 1 in line" in said
+    assert "does not answer (gateway-unreachable); place 1 in line" in said
 
 
 def test_a_run_whose_provider_is_busy_says_until_when(pidispatch, database, site):

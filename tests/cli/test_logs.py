@@ -1,5 +1,6 @@
 """`logs`: the output of a box while it exists, harmless to the terminal that shows it."""
 
+import re
 import threading
 import tracemalloc
 
@@ -7,7 +8,6 @@ import pytest
 
 from pidispatch.app import output
 from pidispatch.domain.redaction import MASK, Redactor
-from pidispatch.domain.secretforms import core
 from pidispatch.errors import EngineUnavailable
 from pidispatch.runtime.docker import DockerBoxes
 from pidispatch.runtime.dockerruntime import DockerRuntime
@@ -85,7 +85,7 @@ def test_a_key_that_is_spelled_out_is_never_shown_to_its_twelfth_letter(size):
 
     shown = "".join(output.masked(pieces, mask))
 
-    letters, secret = core(shown.replace(MASK, "QQQ")), core(KEY)
+    letters, secret = (re.sub(r"[\W_]+", "", text.lower()) for text in (shown.replace(MASK, "QQQ"), KEY))
     assert not any(secret[at : at + 12] in letters for at in range(len(secret) - 11))
     assert shown.startswith("first ")
     assert shown.endswith("the end\n")

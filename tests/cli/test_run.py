@@ -89,11 +89,12 @@ def test_a_bound_that_means_nothing_is_refused(run, database, option, value):
 
 def test_a_request_with_other_bounds_is_another_request(run, database):
     early_in_a_minute()
-    for bounds in ((), ("--max-cost", "1"), ("--max-cost", "2"), ("--exclude-tools", "bash")):
+    cheaper = ("--max-cost", "1"), ("--max-cost", "2")
+    for bounds in ((), *cheaper, ("--exclude-tools", "bash"), ("--max-turns", "3")):
         assert " is queued for " in run("--task", "do it", *bounds).out
         assert "nothing new is queued" in run("--task", "do it", *bounds).out
 
-    assert value(database, "SELECT count(*) FROM runs") == 4
+    assert value(database, "SELECT count(*) FROM runs") == 5
 
 
 def test_a_program_gets_one_document_with_keys_that_stay(run, database):

@@ -26,6 +26,7 @@ ATTEMPT = [
     "attempt", "host", "container_name", "container_id", "image_id", "admitted_at", "boxed_at", "go_at",
     "exited_at", "ended_at", "exit_code", "oom_killed", "outcome", "reason", "why", "report_verified",
     "refused_reason", "refused_at", "refusals", "refused_needed", "refused_left",
+    "telemetry", "compared",
 ]  # fmt: skip
 USAGE = [
     "provider", "model", "calls", "failed_calls", "estimated_calls", "tokens_in", "tokens_out",
@@ -354,3 +355,36 @@ def test_the_numbers_are_those_of_the_view(pidispatch, database):
         database, "SELECT outcome, result, turns, calls, tokens_in, tokens_total, exit_code FROM run_history"
     )
     assert run | seen == run
+
+
+def test_what_a_box_said_of_itself_stands_beside_what_was_measured(pidispatch, database):
+    run_id = a_run(database)
+    claim = begin(database, f"{run_id:064x}")
+    call(database, claim)
+    end(database, claim)
+    said = {
+        "code": 0,
+        "turns": 12,
+        "tokens": {"total": 15, "cost": 2.5},
+        "context": {"tokens": 900, "window": 200_000},
+        "message": "\x1b[2Jdone\nand more",
+    }
+    PostgresTickets(database, timeout=60).keep_telemetry(run_id, 1, said)
+
+    shown = pidispatch("show", str(run_id)).out
+    (attempt,) = pidispatch("show", str(run_id), "--json").document["attempts"]
+
+    lines = [line.split() for line in shown[shown.index("attempt 1 said") :].splitlines()]
+    assert lines[0] == ["attempt", "1", "said", "of", "itself", "measured"]
+    assert ["turns", "12", "1", "differs"] in lines
+    assert ["exit", "code", "0", "0"] in lines
+    assert ["context", "900", "of", "200,000", "tokens"] in lines
+    assert ["message", "\\x1b[2Jdone", "and", "more"] in lines
+    assert attempt["telemetry"] == said
+    assert {"of": "turns", "said": 12, "measured": 1, "differs": True} in attempt["compared"]
+
+
+def test_a_run_whose_box_said_nothing_has_no_such_table(pidispatch, database):
+    run_id = an_ended_run(database)
+
+    assert "of itself" not in pidispatch("show", str(run_id)).out

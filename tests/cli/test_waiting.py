@@ -103,7 +103,10 @@ def test_a_held_run_says_what_it_waits_for_and_how_the_asking_went(pidispatch, d
 
     said = pidispatch("explain", str(run_id)).out
     assert f"ci said fault at {shown(held.now.astimezone(UTC))}: 7 checks, 2 faults in a row\n" in said
-    assert f"waits until {shown((held.now + DAY).astimezone(UTC))}: wait; place 1 in line\n" in said
+    assert (
+        f"waits until {shown((held.now + DAY).astimezone(UTC))}: what its trigger waits for is not so yet (wait); place 1 in line\n"
+        in said
+    )
     wait = pidispatch("explain", str(run_id), "--json").document["wait"]
     assert list(wait) == [
         "conditions", "checks", "faults", "last_profile", "last_answer", "last_at", "held_since", "next_check_at",

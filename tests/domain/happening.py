@@ -1,5 +1,6 @@
 """Events and entries for tests, one line each."""
 
+from pidispatch.domain.ask import Ask
 from pidispatch.domain.event import Event, Item, Route
 from pidispatch.domain.triggers import (
     CommentEvent,
@@ -33,7 +34,7 @@ def an_event(forge, route, action, **more):
 
 
 def an_entry(forge, on, *, flow="fix", index=0, command=None, repository=None, **more):
-    work = Work(forge, flow=None if command else flow, command=command, repository=repository)
+    work = Work(forge, Ask(flow=None if command else flow, command=command), repository=repository)
     return Trigger(index=index, line=1, on=on, work=work, **more)
 
 

@@ -2,30 +2,34 @@
 
 import pytest
 
-from pidispatch.domain.bounds import bound_problems, bounds_of
-from pidispatch.domain.triggers import Kind, Triggers, Work
+from pidispatch.domain.ask import Ask
+from pidispatch.domain.bounds import bound_problems, path_bytes
+from pidispatch.domain.triggers import Triggers
+from tests.domain.files.triggers.builders import CRON, changed, one
 from tests.support.timed import an_entry
-
-NOTHING = {"cost_cap_micros": None, "allowed_models": None, "excluded_tools": None, "skills_dir": None}
 
 
 @pytest.mark.parametrize(
-    ("asked", "bounds"),
+    ("asked", "ask"),
     [
         ({}, {}),
-        ({"max_cost_micros": 500_000}, {"cost_cap_micros": 500_000}),
-        ({"models": ("a/b", "c/d/e")}, {"allowed_models": ("a/b", "c/d/e")}),
-        ({"exclude_tools": ("bash", "write")}, {"excluded_tools": ("bash", "write")}),
-        ({"skills_dir": "/srv/sk\udcfflls"}, {"skills_dir": b"/srv/sk\xfflls"}),
-        ({"skills_dir": "/srv/\ud800"}, {"skills_dir": b""}),  # no file has this name, so it is not there
+        ({"maxCostUsd": "0.50"}, {"cost_cap_micros": 500_000}),
+        ({"models": ["a/b", "c/d/e"]}, {"allowed_models": ("a/b", "c/d/e")}),
+        ({"excludeTools": ["bash", "write"]}, {"excluded_tools": ("bash", "write")}),
+        ({"skillsDir": "/srv/sk\u00eflls"}, {"skills_dir": b"/srv/sk\xc3\xaflls"}),
     ],
 )
-def test_each_bound_of_an_entry_is_its_runs(asked, bounds):
-    assert bounds_of(Work(Kind.LOCAL, **asked)) == NOTHING | bounds
+def test_each_bound_of_an_entry_is_asked_of_its_runs(asked, ask):
+    assert one(changed(CRON, run=asked)).work.ask == Ask(flow="tidy", **ask)
+
+
+def test_a_path_is_what_the_file_system_has_or_one_that_is_not_there():
+    assert path_bytes("/srv/sk\udcfflls") == b"/srv/sk\xfflls"
+    assert path_bytes("/srv/\ud800") == b""  # no file has this name
 
 
 def test_an_entry_can_only_lower_the_deployments_cap():
-    over, under = an_entry("over", max_cost_micros=1_000_001), an_entry("under", max_cost_micros=1_000_000)
+    over, under = an_entry("over", cost_cap_micros=1_000_001), an_entry("under", cost_cap_micros=1_000_000)
 
     (problem,) = bound_problems(Triggers((under, over)), "/t.json", max_cost_micros=1_000_000)
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pidispatch.domain import words
 from pidispatch.domain.breaker import (
     CLOSED,
     LONGEST_BACKOFF,
-    WILL_NOT_HEAL,
     Breaker,
     Decision,
     Due,
@@ -172,7 +172,7 @@ def test_what_says_nothing_of_a_trigger(reason):
     assert failed_at(refused(reason)) is None
 
 
-@pytest.mark.parametrize("reason", sorted(WILL_NOT_HEAL))
+@pytest.mark.parametrize("reason", sorted(words.WILL_NOT_HEAL))
 def test_what_an_operator_must_mend_counts(reason):
     assert failed_at(refused(reason)) == Step(Outcome.POLICY, reason)
 
@@ -205,7 +205,7 @@ class Story:
                 probe = event.run
                 continue
             mine = event.run == probe
-            bad = event.outcome is Outcome.FAILED or event.reason in WILL_NOT_HEAL
+            bad = event.outcome is Outcome.FAILED or event.reason in words.WILL_NOT_HEAL
             if event.replica not in (None, 1) and not mine:
                 bad = False
             this = (event.outcome, event.reason)

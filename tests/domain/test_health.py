@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from pidispatch.domain.disks import GIB, FileSystem
-from pidispatch.domain.health import Facts, RedisFacts, RowFacts, Word, judge, unanswered
+from pidispatch.domain.health import Facts, FaultWord, RedisFacts, RowFacts, judge, unanswered
 from pidispatch.domain.healthrows import HostFacts, OpenCall, Overdue, Passing, Stopping, Unattended
 from pidispatch.domain.run import State
 
@@ -103,22 +103,24 @@ def test_redis_keeps_its_bells_or_is_red(redis, expected):
 def test_a_gateway_is_missed_where_a_worker_lives(ready, hosts, red):
     found = judge(Facts("h1", gateway_ready=ready, rows=RowFacts(NOW, hosts)))
 
-    assert [fault.word for fault in found.red] == [Word.GATEWAY_SILENT] * red
+    assert [fault.word for fault in found.red] == [FaultWord.GATEWAY_SILENT] * red
 
 
 def test_without_rows_a_silent_gateway_is_told_beside_the_silent_database():
     found = judge(Facts("h1", database="Postgres does not answer: refused", gateway_ready=False))
 
-    assert [fault.word for fault in found.red] == [Word.DATABASE_SILENT, Word.GATEWAY_SILENT]
+    assert [fault.word for fault in found.red] == [FaultWord.DATABASE_SILENT, FaultWord.GATEWAY_SILENT]
     assert found.red[0].sentence == "Postgres does not answer: refused"
 
 
 def test_another_schema_is_red():
-    assert [fault.word for fault in judge(Facts("h1", schema="it is behind")).red] == [Word.SCHEMA_DIFFERS]
+    assert [fault.word for fault in judge(Facts("h1", schema="it is behind")).red] == [
+        FaultWord.SCHEMA_DIFFERS
+    ]
 
 
 def test_a_check_that_does_not_end_is_red_itself():
-    assert [fault.word for fault in unanswered(5).red] == [Word.CHECK_SILENT]
+    assert [fault.word for fault in unanswered(5).red] == [FaultWord.CHECK_SILENT]
 
 
 def test_many_runs_are_one_fault_of_bounded_length():
@@ -153,5 +155,5 @@ def test_every_fault_says_a_way_out():
     unwritable = Facts("h1", redis=RedisFacts(unwritable="READONLY"))
     red = [*judge(facts).red, *judge(silent).red, *judge(unwritable).red, *unanswered(5).red]
 
-    assert {fault.word for fault in red} == set(Word)
+    assert {fault.word for fault in red} == set(FaultWord)
     assert all(fault.sentence and fault.way_out for fault in red)

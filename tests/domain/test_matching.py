@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pidispatch.domain.ask import Ask
 from pidispatch.domain.event import MOST_LABELS, MOST_TEXT, Item
 from pidispatch.domain.matching import match, verdicts
 from pidispatch.domain.triggers import Cron, Kind, Trigger, Work
@@ -183,7 +184,7 @@ def test_a_comment_picks_a_flow_that_some_entry_has(comment, flow):
         an_entry(GITHUB, on_label("x"), flow="review"),
         an_entry(GITLAB, on_label("x"), flow="elsewhere"),
         an_entry(GITHUB, on_close(GITHUB, 1, once=True), flow="spent", disarmed=MARK),
-        Trigger(4, 1, Cron("0 0 * * *"), Work(Kind.LOCAL, flow="nightly"), id="n"),
+        Trigger(4, 1, Cron("0 0 * * *"), Work(Kind.LOCAL, Ask(flow="nightly")), id="n"),
     )
 
     found = match(an_event(GITHUB, COMMENT, "created", comment=comment), file)
@@ -366,7 +367,7 @@ def test_the_first_entry_that_matches_wins_and_each_tells_its_gate():
         an_entry(GITHUB, on_label("go")),
         an_entry(GITHUB, on_label("pi"), flow="first"),
         an_entry(GITHUB, on_label("pi"), flow="second"),
-        Trigger(6, 1, Cron("0 0 * * *"), Work(Kind.LOCAL, flow="n"), id="n"),
+        Trigger(6, 1, Cron("0 0 * * *"), Work(Kind.LOCAL, Ask(flow="n")), id="n"),
     ]
     event = an_event(GITHUB, ISSUE, "labeled", labels=PI)
 

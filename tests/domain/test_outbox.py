@@ -6,21 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pidispatch.domain.outbox import (
-    BAD_FLOW_NAME,
-    BAD_TASK,
-    COMMAND_REFUSED,
-    COUNT_CAP,
-    DEPTH_CAP,
-    OVERSIZE,
-    PARSE_ERROR,
-    Letter,
-    Refusal,
-    Wish,
-    may_be_asked_for,
-    read_request,
-    request_names,
-)
+from pidispatch.domain import words
+from pidispatch.domain.outbox import Letter, Refusal, Wish, may_be_asked_for, read_request, request_names
 
 
 def a_request(**changes):
@@ -58,29 +45,35 @@ def test_a_request_is_its_flow_and_its_task_and_nothing_else(content, wanted):
 
 
 REFUSED = [
-    (padded(4097), OVERSIZE),
-    (b"x" * 4097, OVERSIZE),
-    (b"", PARSE_ERROR),
-    (b"{", PARSE_ERROR),
-    (b"\xff\xfe{}", PARSE_ERROR),
-    (b"\xef\xbb\xbf" + a_request(), PARSE_ERROR),
-    (b"[]", PARSE_ERROR),
-    (b'"text"', PARSE_ERROR),
-    (b"null", PARSE_ERROR),
-    (b"1", PARSE_ERROR),
-    (b"[" * 4096, PARSE_ERROR),
-    (b'{"a":' * 800, PARSE_ERROR),
-    (b"1" * 4096, PARSE_ERROR),
-    (b'{"flow": "review", "task": "look", "n": NaN}', PARSE_ERROR),
-    (a_request() + a_request(), PARSE_ERROR),
-    (a_request(command="x"), COMMAND_REFUSED),
-    (a_request(command=None), COMMAND_REFUSED),
-    (b'{"command": "/x"}', COMMAND_REFUSED),
-    (b"{}", BAD_FLOW_NAME),
-    *((a_request(flow=flow), BAD_FLOW_NAME) for flow in (None, 1, [], {}, "", "A", "-a", "a-", "a/b", "..")),
-    *((a_request(flow=flow), BAD_FLOW_NAME) for flow in ("a" * 65, "a\n", "a b", "é", "a.b", "٣")),
-    (b'{"flow": "review"}', BAD_TASK),
-    *((a_request(task=task), BAD_TASK) for task in (None, 1, ["look"], {"a": 1}, True)),
+    (padded(4097), words.CHAIN_OVERSIZE),
+    (b"x" * 4097, words.CHAIN_OVERSIZE),
+    (b"", words.CHAIN_PARSE_ERROR),
+    (b"{", words.CHAIN_PARSE_ERROR),
+    (b"\xff\xfe{}", words.CHAIN_PARSE_ERROR),
+    (b"\xef\xbb\xbf" + a_request(), words.CHAIN_PARSE_ERROR),
+    (b"[]", words.CHAIN_PARSE_ERROR),
+    (b'"text"', words.CHAIN_PARSE_ERROR),
+    (b"null", words.CHAIN_PARSE_ERROR),
+    (b"1", words.CHAIN_PARSE_ERROR),
+    (b"[" * 4096, words.CHAIN_PARSE_ERROR),
+    (b'{"a":' * 800, words.CHAIN_PARSE_ERROR),
+    (b"1" * 4096, words.CHAIN_PARSE_ERROR),
+    (b'{"flow": "review", "task": "look", "n": NaN}', words.CHAIN_PARSE_ERROR),
+    (a_request() + a_request(), words.CHAIN_PARSE_ERROR),
+    (a_request(command="x"), words.CHAIN_COMMAND_REFUSED),
+    (a_request(command=None), words.CHAIN_COMMAND_REFUSED),
+    (b'{"command": "/x"}', words.CHAIN_COMMAND_REFUSED),
+    (b"{}", words.CHAIN_BAD_FLOW_NAME),
+    *(
+        (a_request(flow=flow), words.CHAIN_BAD_FLOW_NAME)
+        for flow in (None, 1, [], {}, "", "A", "-a", "a-", "a/b", "..")
+    ),
+    *(
+        (a_request(flow=flow), words.CHAIN_BAD_FLOW_NAME)
+        for flow in ("a" * 65, "a\n", "a b", "é", "a.b", "٣")
+    ),
+    (b'{"flow": "review"}', words.CHAIN_BAD_TASK),
+    *((a_request(task=task), words.CHAIN_BAD_TASK) for task in (None, 1, ["look"], {"a": 1}, True)),
 ]
 
 
@@ -90,12 +83,12 @@ def test_each_fault_has_its_word(content, word):
 
 
 IN_ORDER = [
-    (b"x" * 5000, OVERSIZE),
-    (b"x", PARSE_ERROR),
-    (b'{"command": 1, "flow": "A", "task": 1}', COMMAND_REFUSED),
-    (b'{"flow": "A", "task": 1}', BAD_FLOW_NAME),
-    (b'{"flow": "a", "task": 1}', BAD_TASK),
-    (b'{"flow": "a", "task": ""}', DEPTH_CAP),
+    (b"x" * 5000, words.CHAIN_OVERSIZE),
+    (b"x", words.CHAIN_PARSE_ERROR),
+    (b'{"command": 1, "flow": "A", "task": 1}', words.CHAIN_COMMAND_REFUSED),
+    (b'{"flow": "A", "task": 1}', words.CHAIN_BAD_FLOW_NAME),
+    (b'{"flow": "a", "task": 1}', words.CHAIN_BAD_TASK),
+    (b'{"flow": "a", "task": ""}', words.CHAIN_DEPTH_CAP),
 ]
 
 
@@ -105,7 +98,9 @@ def test_of_several_faults_the_first_in_order_is_told(content, word):
 
 
 def test_what_could_not_be_read_keeps_its_word():
-    assert read_request(Letter("9", refused=COUNT_CAP), depth=9, depth_max=1) == Refusal("9", COUNT_CAP)
+    assert read_request(Letter("9", refused=words.CHAIN_COUNT_CAP), depth=9, depth_max=1) == Refusal(
+        "9", words.CHAIN_COUNT_CAP
+    )
 
 
 @pytest.mark.parametrize(

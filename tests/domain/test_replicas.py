@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from pidispatch.domain.ask import Ask
 from pidispatch.domain.replicas import replica_subject, replicas_of
 from pidispatch.domain.run import NewRun
 
@@ -19,7 +20,7 @@ RUN = NewRun(
     pinned_host="h1",
     trigger_type="label",
     trigger_id="t",
-    priority=3,
+    ask=Ask(priority=3),
     subject="acme/web#7:tidy",
 )
 

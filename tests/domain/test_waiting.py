@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pidispatch.domain.triggers import WaitAfter, WaitProfile
 from pidispatch.domain.waiting import (
     Answer,
-    Ask,
+    AskPrograms,
     Bounds,
     GiveUp,
     HeldRun,
@@ -70,8 +70,8 @@ BEFORE = Progress(held_since=NOON - DAY)
         (held(after(30 * DAY)), Hold(NOON + 30 * DAY, Progress(NOON), asking=False)),
         (held(after(30 * DAY + MINUTE)), GiveUp("wait-after-beyond-max", Progress())),
         (held(after(31 * DAY), progress=BEFORE), Hold(NOON + 31 * DAY, BEFORE, asking=False)),
-        (held(REVIEW, CI), Ask(("review", "ci"))),
-        (held(CI, after(-HOUR)), Ask(("ci",))),
+        (held(REVIEW, CI), AskPrograms(("review", "ci"))),
+        (held(CI, after(-HOUR)), AskPrograms(("ci",))),
         (held(CI, after(HOUR)), Hold(NOON + HOUR, Progress(NOON), asking=False)),
         (held(WaitProfile("gone")), GiveUp("wait-profile-unknown", Progress())),
         (held(WaitProfile("gone"), after(99 * DAY)), GiveUp("wait-profile-unknown", Progress())),

@@ -7,6 +7,7 @@ from pidispatch.execute.finish import Finisher
 from pidispatch.gateway.client import ControlDoors
 from pidispatch.runtime.docker import DockerBoxes
 from pidispatch.runtime.engine import Engine
+from pidispatch.runtime.mounts import DockerMounts
 from pidispatch.store.endings import PostgresEndings
 from pidispatch.store.runs import PostgresRuns
 from tests.fault.clock import move_time
@@ -18,7 +19,7 @@ hold_after(AdmissionGate, "admit", "admitted")
 hold_after(PostgresRuns, "preparing", "preparing")
 hold_after(ControlDoors, "open", "door-open")
 hold_after(DockerBoxes, "create", "box-created")
-hold_after(DockerBoxes, "start", "box-started")
+hold_before(DockerMounts, "check", "box-started")
 hold_after(PostgresRuns, "boxed", "boxed")
 hold_before(Finisher, "finish", "exited")
 hold_after(PostgresRuns, "finishing", "finishing")

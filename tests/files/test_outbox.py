@@ -6,7 +6,8 @@ import time
 
 import pytest
 
-from pidispatch.domain.outbox import COLLECT_ERROR, COUNT_CAP, NOT_REGULAR, OVERSIZE, WHOLE_OUTBOX, Letter
+from pidispatch.domain import words
+from pidispatch.domain.outbox import WHOLE_OUTBOX, Letter
 from pidispatch.files import untrusted
 from pidispatch.files.outbox import read_outbox
 from tests.support.patience import slowness
@@ -43,9 +44,9 @@ def test_requests_come_by_number_and_those_beyond_the_cap_are_not_opened(outbox)
     assert letters(outbox, most=2) == (
         Letter("1", b"1"),
         Letter("9", b"9"),
-        Letter("10", refused=COUNT_CAP),
+        Letter("10", refused=words.CHAIN_COUNT_CAP),
     )
-    assert letters(outbox, most=0)[0] == Letter("1", refused=COUNT_CAP)
+    assert letters(outbox, most=0)[0] == Letter("1", refused=words.CHAIN_COUNT_CAP)
 
 
 def a_named_pipe(path):
@@ -105,17 +106,17 @@ def test_what_is_no_regular_file_is_refused_and_its_neighbour_read(outbox, make)
     make(outbox / "request-1.json")
     (outbox / "request-2.json").write_bytes(REQUEST)
 
-    assert letters(outbox) == (Letter("1", refused=NOT_REGULAR), Letter("2", REQUEST))
+    assert letters(outbox) == (Letter("1", refused=words.CHAIN_NOT_REGULAR_FILE), Letter("2", REQUEST))
 
 
 def test_a_sparse_file_of_ten_gigabytes_is_too_large(outbox):
     with (outbox / "request-1.json").open("wb") as file:
         file.truncate(10 * 1024**3)
 
-    assert letters(outbox) == (Letter("1", refused=OVERSIZE),)
+    assert letters(outbox) == (Letter("1", refused=words.CHAIN_OVERSIZE),)
 
 
-@pytest.mark.parametrize(("size", "refused"), [(4096, None), (4097, OVERSIZE)])
+@pytest.mark.parametrize(("size", "refused"), [(4096, None), (4097, words.CHAIN_OVERSIZE)])
 def test_the_bound_is_4096_bytes(outbox, size, refused):
     (outbox / "request-1.json").write_bytes(b"x" * size)
 
@@ -138,7 +139,7 @@ def test_a_hundred_thousand_entries_are_one_refusal(outbox):
         os.mknod(f"request-{number}.json", dir_fd=descriptor)
     os.close(descriptor)
 
-    assert letters(outbox) == (Letter(WHOLE_OUTBOX, refused=COLLECT_ERROR),)
+    assert letters(outbox) == (Letter(WHOLE_OUTBOX, refused=words.CHAIN_COLLECT_ERROR),)
 
 
 def test_an_outbox_that_is_a_link_a_file_or_gone_is_one_refusal(outbox, tmp_path):
@@ -147,7 +148,7 @@ def test_an_outbox_that_is_a_link_a_file_or_gone_is_one_refusal(outbox, tmp_path
     (outbox / "request-1.json").write_bytes(REQUEST)
 
     for place in (link, outbox / "request-1.json", tmp_path / "gone"):
-        assert letters(place) == (Letter(WHOLE_OUTBOX, refused=COLLECT_ERROR),)
+        assert letters(place) == (Letter(WHOLE_OUTBOX, refused=words.CHAIN_COLLECT_ERROR),)
 
 
 @pytest.mark.parametrize("make", [a_named_pipe, a_link_out])
@@ -164,7 +165,7 @@ def test_a_file_that_is_swapped_between_look_and_open_is_refused(outbox, monkeyp
 
     monkeypatch.setattr(untrusted.os, "stat", stat_then_swap)
 
-    assert read_outbox(str(outbox), most=1) == (Letter("1", refused=NOT_REGULAR),)
+    assert read_outbox(str(outbox), most=1) == (Letter("1", refused=words.CHAIN_NOT_REGULAR_FILE),)
 
 
 def test_a_file_that_grows_while_it_is_read_stays_within_the_bound(outbox):
@@ -182,7 +183,7 @@ def test_a_file_that_grows_while_it_is_read_stays_within_the_bound(outbox):
     try:
         for _ in range(50):
             (letter,) = letters(outbox)
-            assert letter.refused in {None, OVERSIZE}
+            assert letter.refused in {None, words.CHAIN_OVERSIZE}
             assert len(letter.content) <= 4096
     finally:
         stop.set()

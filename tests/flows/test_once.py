@@ -3,12 +3,13 @@
 import pytest
 from sqlalchemy import text
 
+from pidispatch.domain.ask import Ask
 from pidispatch.domain.explain import Verdict, gate_lines
 from pidispatch.domain.oneshot import marked_by_another
 from pidispatch.domain.triggers import Disarmed, IssueEvent, Kind, LabelEvent, Trigger, Triggers, Work
 from tests.store.builders import a_run, an_admitted_run, assert_ledger_is_exact, row, value
 
-ENTRY = Trigger(0, 1, IssueEvent(("closed",), 7, once=True), Work(Kind.GITHUB, flow="fix"), id="once")
+ENTRY = Trigger(0, 1, IssueEvent(("closed",), 7, once=True), Work(Kind.GITHUB, Ask(flow="fix")), id="once")
 
 
 def a_one_shot_run(site):

@@ -9,7 +9,8 @@ import pytest
 
 from pidispatch.domain.rates import Price, Rates, Rating, Tokens
 from pidispatch.domain.wireapis import WIRE_APIS
-from pidispatch.gateway.denial import _SAID, denial
+from pidispatch.domain.words import Use, words_of
+from pidispatch.gateway.denial import denial
 from pidispatch.ports import NOTHING_KNOWN
 from tests.gateway.fakes import FakeCaps
 from tests.gateway.greedy import GreedyProvider
@@ -179,7 +180,7 @@ AGAIN = re.compile(
 )
 
 
-@pytest.mark.parametrize("reason", [*_SAID, "anything"])
+@pytest.mark.parametrize("reason", [*words_of(Use.CALL), "anything"])
 @pytest.mark.parametrize("api", WIRE_APIS)
 def test_no_refusal_has_words_on_which_pi_would_ask_again(api, reason):
     message = denial(api, reason, "tools")["error"]["message"]

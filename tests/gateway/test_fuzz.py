@@ -17,6 +17,7 @@ from pidispatch.entrypoints.scripted import SCENARIOS, usage_of, wire
 from pidispatch.entrypoints.scripted.wire_responses import responses_stream
 from tests.gateway.chopping import Chopper, chunked, framed
 from tests.gateway.parts import chat, raw_client, read_until, responses
+from tests.support.scale import scaled
 
 PATHS = {"scripted": "/v1/chat/completions", "openai": "/v1/responses", "anthropic": "/v1/messages"}
 BODIES = {"scripted": chat, "openai": responses, "anthropic": chat}
@@ -27,6 +28,8 @@ STREAMS = {
     "openai": b"".join(responses_stream("m", MESSAGE, USAGE, "t")),
     "anthropic": b"".join(wire.anthropic_stream("m", MESSAGE, USAGE, "t")),
 }
+LARGE = scaled(60_000_000, nightly=200_000_000)  # bytes: three times what may be kept of it
+EVERY = scaled(17, nightly=1)  # bytes between two cuts
 COMMENT = b": OPENROUTER PROCESSING\n\n"
 # It hangs up after each answer, and says so: else the next call might still be sent on that connection.
 SSE = b"content-type: text/event-stream\r\nconnection: close\r\n"
@@ -77,8 +80,8 @@ def is_right(end):
 def test_a_stream_in_two_packets_cut_at_each_byte(ask, name):
     stream = STREAMS[name]
     raw = framed(SSE, chunked([stream]))
-    # Each byte near every edge of its framing, and every seventh between.
-    edges = {at for at in range(len(raw)) if at < 140 or at % 7 == 0 or at > len(raw) - 40}
+    # Each byte near every edge of its framing, and every so many between.
+    edges = {at for at in range(len(raw)) if at < 140 or at % EVERY == 0 or at > len(raw) - 40}
 
     for at in sorted(edges):
         status, answer, end = ask(name, [raw[:at], raw[at:]])
@@ -90,7 +93,7 @@ def test_a_stream_in_two_packets_cut_at_each_byte(ask, name):
 def test_a_stream_in_chunks_cut_at_each_byte(ask, name):
     stream = STREAMS[name]
 
-    for at in range(1, len(stream), 5):
+    for at in range(1, len(stream), EVERY):
         status, answer, end = ask(name, [framed(SSE, chunked([stream[:at], stream[at:]]))])
         assert (status, answer) == (200, stream)
         assert is_right(end)
@@ -100,7 +103,7 @@ def test_a_stream_in_chunks_cut_at_each_byte(ask, name):
 def test_a_stream_that_ends_at_each_byte_is_broken_off_for_the_box_too(ask, name):
     raw = framed(SSE, chunked([STREAMS[name]]))
 
-    for at in [*range(0, len(raw) - 1, 9), len(raw) - 1]:
+    for at in [*range(0, len(raw) - 1, EVERY), len(raw) - 1]:
         status, answer, end = ask(name, [raw[:at]])
         assert answer is None or status == 502
         if end.measured and end.status == 200:
@@ -279,12 +282,12 @@ def streaming(make_house, manual):
     sock.close()
 
 
-def test_two_hundred_megabytes_pass_through_little_memory(streaming):
+def test_a_large_stream_passes_through_little_memory(streaming):
     _, manual, sock = streaming
-    threading.Thread(target=pump, args=(manual, 200_000_000), daemon=True).start()
+    threading.Thread(target=pump, args=(manual, LARGE), daemon=True).start()
     taken, most, start, buffer = 0, 0, resident(), bytearray(1 << 20)
 
-    while taken < 200_000_000:
+    while taken < LARGE:
         taken += sock.recv_into(buffer)
         most = max(most, resident())
 

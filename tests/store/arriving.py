@@ -3,6 +3,7 @@
 from itertools import count
 
 from pidispatch.domain.arrival import Arrival, Delivery
+from pidispatch.domain.ask import Ask
 from pidispatch.domain.event import Item
 from pidispatch.domain.run import NewRun
 from pidispatch.domain.subject import RunSubject, folder_subject, forge_subject
@@ -47,7 +48,7 @@ def an_arrival(
         trigger_type="label",
         trigger_id="t1",
         trigger_index=3,
-        flow="fix",
+        ask=Ask(flow="fix"),
         one_shot=one_shot,
     )
     return Arrival(delivery, subject, run, policy, window, replicas)
@@ -66,6 +67,6 @@ def a_folder_arrival(source: str, *, task: bytes = b"work", **more: object) -> A
         target="local:x",
         pinned_host=HOST,
         mutex=f"inode:{HOST}:x",
-        flow="fix",
+        ask=Ask(flow="fix"),
     )
     return Arrival(delivery, folder_subject("folder:x", "fix", task), run, **more)  # type: ignore[arg-type]

@@ -1,10 +1,10 @@
 """Runs for tests, made through the same doors as real ones."""
 
-from dataclasses import replace
 from itertools import count
 
 from sqlalchemy import text
 
+from pidispatch.domain.ask import Terms
 from pidispatch.domain.hostidentity import Identity
 from pidispatch.domain.limits import EVERYTHING, Cap, run_caps
 from pidispatch.domain.run import Claim, NewRun
@@ -14,6 +14,7 @@ from pidispatch.store.admission import PostgresAdmissions
 from pidispatch.store.database import Database
 from pidispatch.store.hosts import PostgresHosts
 from pidispatch.store.runs import PostgresRuns
+from tests.support.asking import asking, finding
 from tests.support.submitting import submit as submit_run
 
 HOST = "h1"
@@ -55,9 +56,8 @@ def a_run(
         mutex=f"inode:{HOST}:{folder}",
         target=f"local:{folder.rsplit('/', 1)[-1]}",
         pinned_host=HOST,
-        priority=priority,
     )
-    run_id = submit_run(database, replace(run, **more))  # type: ignore[arg-type]
+    run_id = submit_run(database, asking(run, priority=priority, **more))
     assert run_id is not None
     return run_id
 
@@ -80,7 +80,7 @@ def a_held_run(
         wait_for=wait_for,
         wait_key=key,
     )
-    run_id = submit_run(database, replace(run, **more))  # type: ignore[arg-type]
+    run_id = submit_run(database, asking(run, **more))
     assert run_id is not None
     return run_id
 
@@ -88,22 +88,17 @@ def a_held_run(
 def ready_for(database: Database, run_id: int, caps: tuple[Cap, ...] | None = None, **more: object) -> Ready:
     mutex = value(database, "SELECT mutex FROM runs WHERE id = :id", id=run_id)
     ready = Ready(
-        provider="scripted",
-        model="happy",
-        image="pi-job:test",
+        terms=Terms("scripted", "happy", "pi-job:test", max_turns=30),
         image_id="sha256:1",
         engine_id="ENGINE",
-        max_turns=30,
-        max_tokens=None,
         mutex=str(mutex),
         caps=some_caps() if caps is None else caps,
         capacity=int(str(value(database, "SELECT capacity FROM hosts WHERE name = :host", host=HOST))),
         concurrent={},
         project=None,
-        cost_cap_micros=None,
         facts={"gates": {}},
     )
-    return replace(ready, **more)  # type: ignore[arg-type]
+    return finding(ready, **more)
 
 
 def after_a_look(database):

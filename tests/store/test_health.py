@@ -2,7 +2,7 @@
 
 import pytest
 
-from pidispatch.domain.health import Facts, Word, judge
+from pidispatch.domain.health import Facts, FaultWord, judge
 from pidispatch.store.health import row_facts
 from pidispatch.store.measures import measure_today
 from tests.cli.lives import FAILED, begin, call, end
@@ -59,7 +59,7 @@ def test_a_run_that_could_start_and_does_not_is_overdue(database):
     assert red(database) == []
     everything_waits(database)
 
-    assert red(database) == [Word.BELLS_SILENT]
+    assert red(database) == [FaultWord.BELLS_SILENT]
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_a_full_host_is_no_fault_nor_is_one_that_just_admitted(database):
     assert red(database) == []
 
     do(database, f"UPDATE runs SET admitted_at = admitted_at - {LATER}")
-    assert red(database) == [Word.BELLS_SILENT]
+    assert red(database) == [FaultWord.BELLS_SILENT]
 
     do(database, "UPDATE hosts SET capacity = 1")
     assert red(database) == []
@@ -114,7 +114,7 @@ def test_room_that_was_just_made_gives_the_next_its_time(database):
         "ALTER TABLE runs DISABLE TRIGGER USER",  # an end is final
         f"UPDATE runs SET ended_at = ended_at - {LATER} WHERE state = 'ended'",
     )
-    assert red(database) == [Word.BELLS_SILENT]
+    assert red(database) == [FaultWord.BELLS_SILENT]
 
 
 def test_a_stop_that_nobody_confirms(database):
@@ -124,7 +124,7 @@ def test_a_stop_that_nobody_confirms(database):
     assert red(database) == []
     everything_waits(database)
 
-    assert red(database) == [Word.STOP_UNCONFIRMED]
+    assert red(database) == [FaultWord.STOP_UNCONFIRMED]
 
 
 def test_a_call_that_stays_open(database):
@@ -139,7 +139,7 @@ def test_a_call_that_stays_open(database):
     assert red(database) == []
 
     do(database, "UPDATE provider_calls SET opened_at = opened_at - interval '16 minutes'")
-    assert red(database) == [Word.CALL_HELD]
+    assert red(database) == [FaultWord.CALL_HELD]
 
 
 def test_a_host_that_went_silent_with_a_run(database):
@@ -152,14 +152,14 @@ def test_a_host_that_went_silent_with_a_run(database):
         f"UPDATE hosts SET heartbeat_at = heartbeat_at - {LATER}, reconciled_at = now() - {LATER}",
     )
 
-    assert red(database) == [Word.UNREACHABLE]
+    assert red(database) == [FaultWord.UNREACHABLE]
 
 
 def test_a_worker_that_compares_nothing(database):
     a_reconciling_host(database)
     do(database, f"UPDATE hosts SET reconciled_at = now() - {LATER}")
 
-    assert red(database) == [Word.NOT_RECONCILED]
+    assert red(database) == [FaultWord.NOT_RECONCILED]
 
 
 def test_today_is_counted_by_its_ends(database):
@@ -200,7 +200,7 @@ def test_a_schedule_of_a_silent_host_is_red_once_no_other_took_it_over(database)
 
     (fault,) = judge(Facts("h1", rows=row_facts(database))).red
 
-    assert fault.word == Word.SCHEDULE_UNATTENDED
+    assert fault.word == FaultWord.SCHEDULE_UNATTENDED
     assert "of schedules: nightly of h1" in fault.sentence
     assert "start a worker on h1, or put the entries into the triggers file of a host" in fault.way_out
 
@@ -217,6 +217,6 @@ def test_a_schedule_that_another_host_took_over_or_whose_entry_is_gone_is_no_fau
     assert red(database) == []
 
     silent(database, 100)
-    assert red(database) == [Word.SCHEDULE_UNATTENDED]
+    assert red(database) == [FaultWord.SCHEDULE_UNATTENDED]
     synced(other, utc(2026, 5, 4, 1))
     assert red(database) == []

@@ -7,6 +7,7 @@ import pytest
 from sqlalchemy import event, text
 
 from pidispatch.domain.arrival import Arrival, Became, Delivery
+from pidispatch.domain.ask import Ask
 from pidispatch.domain.identity import folder_scope
 from pidispatch.domain.outcome import Again, End
 from pidispatch.domain.run import BoxEnd, NewRun, Outcome
@@ -51,7 +52,7 @@ def asks(database, name="nightly", public_id="local-1", source="cli", **more):
         target=f"local:{name}",
         pinned_host=HOST,
         mutex=f"inode:{HOST}:{name}",
-        flow="tidy",
+        ask=Ask(flow="tidy"),
     )
     subject = folder_subject(run.scope, "tidy", TASK)
     arrival = Arrival(Delivery(source, public_id), subject, run, WhileRunning.PARALLEL)

@@ -267,8 +267,8 @@ def test_a_bound_that_is_not_enforced_yet_starts_nothing_without_it(database, sc
 
 
 def test_what_an_entry_bounds_is_in_the_row_of_its_run(database, schedules):
-    bounds = {"max_cost_micros": 500_000, "models": ("a/b", "c/d"), "exclude_tools": ("bash",)}
-    known = synced(schedules, MONDAY, an_entry(skills_dir="/srv/skills", **bounds))
+    bounds = {"cost_cap_micros": 500_000, "allowed_models": ("a/b", "c/d"), "excluded_tools": ("bash",)}
+    known = synced(schedules, MONDAY, an_entry(skills_dir=b"/srv/skills", **bounds))
     planned(schedules, known, MONDAY + 3 * HOUR)
 
     assert row(database, BOUNDS) == {

@@ -15,19 +15,21 @@ from hypothesis.stateful import (
 )
 from sqlalchemy import text
 
+from pidispatch.domain import words
 from pidispatch.domain.limits import EVERYTHING
 from pidispatch.domain.outcome import Again, End
 from pidispatch.domain.policy import Policy, ScopeCaps, Subject
 from pidispatch.domain.run import BoxEnd, Claim, Outcome
 from pidispatch.errors import StaleEpoch
 from pidispatch.ports import Admitted, CallEnd, CallOpened, CallRefused, Deferred, NoRoom, Refused
-from pidispatch.store.admission import CAP_HELD, PostgresAdmissions
+from pidispatch.store.admission import PostgresAdmissions
 from pidispatch.store.calls import PostgresCallLedger, PostgresTickets
 from pidispatch.store.endings import PostgresEndings
 from pidispatch.store.runs import PostgresRuns
 from tests.store.builders import HOST, WORKER, a_host, a_run, assert_ledger_is_exact, ready_for, value
 from tests.support.calls import cost as priced
 from tests.support.calls import worst
+from tests.support.scale import scaled
 
 SCOPES = ("folder:/s/a", "folder:/s/b")
 CAPACITY, CONCURRENT, RESERVE, HOLD = 3, 2, 100, 30
@@ -113,7 +115,7 @@ class LedgerMachine(RuleBasedStateMachine):
                 word = "dollar-cap" if unit == "micros" else "over-budget"
                 return Refused("scope-cap" if scope != EVERYTHING else word, f"{period}-cap")
         waits = any(self.over_cap(self.window(*key)) for key in asked)
-        return Deferred(CAP_HELD) if waits else None
+        return Deferred(words.CAP_HELD) if waits else None
 
     def over_cap(self, window, *, without=0):
         amount = RESERVE if window[1] == "micros" else 1
@@ -301,7 +303,7 @@ def test_the_ledger_is_what_a_slow_model_says_after_every_step(database):
     run_state_machine_as_test(
         lambda: LedgerMachine(database),
         settings=settings(
-            max_examples=50,
+            max_examples=scaled(25, nightly=500),
             stateful_step_count=30,
             deadline=None,
             database=None,

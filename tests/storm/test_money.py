@@ -25,11 +25,12 @@ from pidispatch.store.runs import PostgresRuns
 from tests.store.builders import HOST, a_boxed_run, a_host, a_run, assert_ledger_is_exact, value
 from tests.storm.spender import APPLICATION, DAY, PROCESSES, RUN, Spender, finish
 from tests.support.calls import cost, worst
+from tests.support.scale import scaled
 
 ROOT = Path(__file__).resolve().parents[2]
-DAYS, RUNS, PATIENCE = 3, 16, 900
+DAYS, RUNS, PATIENCE = scaled(1, nightly=3), 16, 900
 CONTAINER = "c0ffee" * 10
-THREADS, ROUNDS = 8, 1000
+THREADS, ROUNDS = 8, scaled(200, nightly=1000)
 
 # One statement sees one instant: what the day's window counts, and what the calls of all runs hold and came to.
 CONNECTED = f"SELECT count(*) FROM pg_stat_activity WHERE application_name = '{APPLICATION}'"

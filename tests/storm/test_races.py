@@ -9,6 +9,7 @@ from itertools import count
 
 import pytest
 
+from pidispatch.domain.ask import Terms
 from pidispatch.domain.limits import EVERYTHING, run_caps
 from pidispatch.domain.outcome import End
 from pidispatch.domain.run import BoxEnd, NewRun, Outcome, Waiting
@@ -17,9 +18,10 @@ from pidispatch.store.admission import PostgresAdmissions
 from pidispatch.store.endings import PostgresEndings
 from pidispatch.store.runs import PostgresRuns
 from tests.store.builders import HOST, WORKER, a_host, assert_ledger_is_exact, value
+from tests.support.scale import scaled
 from tests.support.submitting import submit as submit_run
 
-ROUNDS = 1000
+ROUNDS = scaled(200, nightly=1000)
 SCOPE = "folder:race"
 CAPS = run_caps(EVERYTHING, day=1_000_000, week=1_000_000, month=None)
 _numbers = count(1)
@@ -83,9 +85,7 @@ class Race:
     def _seen(self, run_id, scope):
         """As an admission sees it that looked while the place was free."""
         now = self.database.now()
-        return Waiting(
-            run_id, "", 0, b"/repos/x", scope, None, None, None, None, None, None, 0, b"/repos/x", now
-        )
+        return Waiting(run_id, "", 0, b"/repos/x", b"/repos/x", scope, 0, now)
 
     def admit(self, waiter):
         waiting, mutex = waiter
@@ -93,19 +93,14 @@ class Race:
 
     def _ready(self, mutex):
         return Ready(
-            provider="scripted",
-            model="happy",
-            image="i",
+            terms=Terms("scripted", "happy", "i", max_turns=1),
             image_id="i",
             engine_id="e",
-            max_turns=1,
-            max_tokens=None,
             mutex=mutex,
             caps=CAPS,
             capacity=1 if self.shared == "host" else 10,
             concurrent={SCOPE: 1} if self.shared == "scope" else {},
             project=None,
-            cost_cap_micros=None,
             facts={"gates": {}},
         )
 

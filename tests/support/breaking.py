@@ -8,6 +8,7 @@ from sqlalchemy import text
 from pidispatch.domain.breaker import Rules
 from pidispatch.domain.run import NewRun
 from pidispatch.store.breakercount import PostgresBreakers
+from tests.support.asking import asking
 from tests.support.submitting import submit as submit_run
 
 RULES = Rules(failures=3, first_backoff=timedelta(minutes=15))
@@ -29,19 +30,21 @@ def a_run_of(database, trigger="nightly", *, type_="cron", name=None, **more):
     number = next(_numbers)
     run_id = submit_run(
         database,
-        NewRun(
-            public_id=name or f"run-{number}",
-            folder=b"/repos/x",
-            folder_given=b"/repos/x",
-            task=b"work",
-            task_bytes=4,
-            event=b"{}",
-            scope=f"folder:/repos/{number}",
-            mutex=f"inode:h1:{number}",
-            target="local:x",
-            pinned_host="h1",
-            trigger_type=type_,
-            trigger_id=trigger,
+        asking(
+            NewRun(
+                public_id=name or f"run-{number}",
+                folder=b"/repos/x",
+                folder_given=b"/repos/x",
+                task=b"work",
+                task_bytes=4,
+                event=b"{}",
+                scope=f"folder:/repos/{number}",
+                mutex=f"inode:h1:{number}",
+                target="local:x",
+                pinned_host="h1",
+                trigger_type=type_,
+                trigger_id=trigger,
+            ),
             **more,
         ),
     )

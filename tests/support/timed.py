@@ -4,11 +4,12 @@ import zlib
 from datetime import timedelta
 
 from pidispatch.domain.standing import Zone, Zones, standing_of
-from pidispatch.domain.triggers import Cron, Kind, Missed, Trigger, Triggers, WhileRunning, Work
+from pidispatch.domain.triggers import Cron, Kind, Missed, Trigger, Triggers, WhileRunning
 from pidispatch.errors import FolderRefused
 from pidispatch.ports import LocalFolder
 from pidispatch.store.schedules import PostgresSchedules
 from pidispatch.upkeep.scheduledruns import ScheduledRuns
+from tests.support.asking import work_of
 
 HOST = "h1"
 UTC_EVERYWHERE = Zones(Zone(HOST, "UTC"))
@@ -24,7 +25,7 @@ def an_entry(
     **work,
 ):
     asked = {"folder": f"/repos/{name}", "flow": "tidy", "task": "Tidy up", **work}
-    on, told = Cron(pattern, tz, missed), Work(Kind.LOCAL, **asked)
+    on, told = Cron(pattern, tz, missed), work_of(Kind.LOCAL, **asked)
     return Trigger(index, index + 3, on, told, id=name, while_running=policy)
 
 

@@ -10,7 +10,7 @@ from pidispatch.app.prices import prices_problems
 from pidispatch.app.standing import standing_triggers
 from pidispatch.config import Settings
 from pidispatch.domain.checkup import Finding, Grade
-from pidispatch.domain.health import Word, redis_faults
+from pidispatch.domain.health import FaultWord, redis_faults
 from pidispatch.domain.policy import Policy
 from pidispatch.errors import ConfigurationRefused, GatewayUnavailable
 from pidispatch.gateway.client import ControlDoors
@@ -29,7 +29,7 @@ def check_the_redis(url: str) -> Iterator[Finding]:
     facts = redis_facts(url, within=INTERACTIVE)
     faults = list(redis_faults(facts))
     for fault in faults:
-        grade = Grade.FAILED if fault.word is Word.REDIS_UNWRITABLE else Grade.WARNING
+        grade = Grade.FAILED if fault.word is FaultWord.REDIS_UNWRITABLE else Grade.WARNING
         yield Finding("redis", grade, fault.sentence, fault.way_out)
     if None in {facts.policy, facts.append_only}:
         yield Finding("redis", Grade.WARNING, UNCHECKED, "a Redis that forgets makes runs start late")

@@ -4,14 +4,15 @@ from collections.abc import Iterator
 
 from pidispatch.app.providerfile import providers_file
 from pidispatch.config import Settings
+from pidispatch.domain import words
 from pidispatch.domain.checkup import Finding, Grade
-from pidispatch.domain.files.piauth import KEY_COMMAND, OAUTH_LOGIN
+from pidispatch.domain.files.piauth import KEY_COMMAND
 from pidispatch.domain.providers import key_names
 from pidispatch.domain.rates import Rating
 from pidispatch.ports import Doors, KeptFiles, ProviderFacts
 
 _LACKS = {
-    OAUTH_LOGIN: "pi is logged in by OAuth, which is no API key",
+    words.OAUTH_LOGIN: "pi is logged in by OAuth, which is no API key",
     KEY_COMMAND: "pi's auth.json names a command, which is not run here",
 }
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from pidispatch.config import Settings
 from pidispatch.domain.checkup import Finding, Grade
-from pidispatch.domain.health import Facts, Word, judge
+from pidispatch.domain.health import Facts, FaultWord, judge
 from pidispatch.store import schema, standing
 from pidispatch.store.breakers import BreakerRecord
 from pidispatch.store.database import Database
@@ -18,7 +18,7 @@ from pidispatch.store.standing import HostRecord, QueueStatus
 STALE = timedelta(seconds=30)
 MOST_NAMED = 5
 # What is red of slots and of who holds them; the rest has lines of its own here.
-OF_SLOTS = (Word.HOST_NAME_TAKEN, Word.UNREACHABLE, Word.RUN_STUCK, Word.STOP_UNCONFIRMED)
+OF_SLOTS = (FaultWord.HOST_NAME_TAKEN, FaultWord.UNREACHABLE, FaultWord.RUN_STUCK, FaultWord.STOP_UNCONFIRMED)
 START_ONE = "start `pidispatch up` or `pidispatch worker` on this host"
 
 

@@ -4,10 +4,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from pidispatch.domain import words
 from pidispatch.domain.files.jsonfile import Node, read_json
 from pidispatch.errors import ConfigurationRefused
 
-NO_KEY, OAUTH_LOGIN, KEY_COMMAND = "no-key", "oauth-login", "key-command"
+NO_KEY, KEY_COMMAND = "no-key", "key-command"
 # pi's own escapes: `$$` and `$!` are a plain `$` and `!` (docs/models.md of pi).
 _REFERENCE = re.compile(r"\$(?:([$!])|\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")
 _PLAIN = re.compile(r"[\x21-\x7e]+")
@@ -49,7 +50,7 @@ def _stored(node: Node, environ: Mapping[str, str]) -> Stored:
     entry = node.value if isinstance(node.value, dict) else {}
     kind, key = _text(entry.get("type")), _text(entry.get("key"))
     if kind == "oauth":
-        return Stored(lacks=OAUTH_LOGIN)
+        return Stored(lacks=words.OAUTH_LOGIN)
     if kind != "api_key" or not key:
         return Stored(lacks=NO_KEY)
     if key.startswith("!"):

@@ -4,8 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, assert_never
 
+from pidispatch.domain import words
 from pidispatch.domain.lateness import Cause, Why
 from pidispatch.domain.run import State
+from pidispatch.domain.words import Use, meaning
 from pidispatch.entrypoints.cli.options import AsJson, RunName
 from pidispatch.entrypoints.cli.output import cell, out, plain, print_json, print_table
 from pidispatch.entrypoints.cli.triggerwording import at_place, length
@@ -27,11 +29,6 @@ if TYPE_CHECKING:
     from pidispatch.domain.explain import GateLine, LastAnswer, WaitsFor
 
 MOST_TOLD = 10  # who asked, on a screen
-_CAUSES = {
-    "provider-busy": "its provider is busy (provider-busy)",
-    "cap-held": "what is left of a cap is held by runs that have not ended (cap-held)",
-    "disk-low": "a disk is nearly full (disk-low): free some room, `pidispatch doctor` names it",
-}
 
 
 def explain(run: RunName, as_json: AsJson = False) -> None:
@@ -215,25 +212,34 @@ def _late_by(cause: Cause) -> str:
 
 def waits_in_words(waits: "WaitsFor") -> str:
     match waits.word, waits.numbers:
-        case "everything-paused", {"since": since}:
+        case words.EVERYTHING_PAUSED, {"since": since}:
             what = f"waits for `pidispatch resume`: everything is paused since {cell(since)}"
-        case "scope-paused", {"scopes": scopes}:
+        case words.SCOPE_PAUSED, {"scopes": scopes}:
             what = f"waits for `pidispatch resume --scope …`: paused is {_listed(scopes)}"
         case cause, {"until": until}:
-            what = f"waits until {cell(until)}: {_CAUSES.get(cause, cause)}"
-        case "scope", {"behind": behind}:
+            what = f"waits until {cell(until)}: {_cause(cause)}"
+        case words.SCOPE, {"behind": behind}:
             what = f"waits for its folder, in which {behind} is at work"
-        case "scope", {"full": scopes}:
+        case words.SCOPE, {"full": scopes}:
             what = f"waits for room in {_listed(scopes)}"
-        case "no-worker", {"host": host}:
+        case words.NO_WORKER, {"host": host}:
             what = f"waits for a worker on {host}: start `pidispatch up` or `pidispatch worker` there"
-        case "host-full", {"host": host, "used": used, "capacity": capacity}:
+        case words.HOST_FULL, {"host": host, "used": used, "capacity": capacity}:
             what = f"waits for room on {host}: {used} of {capacity} are running"
-        case "a-worker-to-look", _:
+        case words.A_WORKER_TO_LOOK, _:
             what = "waits for its turn, nothing holds it back"
         case word, _:
             what = f"waits: {word}"
     return what if waits.place is None else f"{what}; place {waits.place} in line"
+
+
+def _cause(word: str) -> str:
+    """The word stands behind what it means, before the way out."""
+    said = meaning(word, Use.CAUSE)
+    if said is None:
+        return word
+    what, colon, way_out = said.partition(":")
+    return f"{what} ({word}){colon}{way_out}"
 
 
 def _listed(scopes: Sequence[str]) -> str:

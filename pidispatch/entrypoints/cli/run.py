@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from pidispatch.domain.ask import Ask
 from pidispatch.domain.run import State
 from pidispatch.domain.task import TASK_LIMIT, cut_task
 from pidispatch.entrypoints.cli.firing import refuse_beside_trigger
@@ -155,17 +156,19 @@ def run(
     request = LocalRequest(
         folder=folder,
         task=content,
-        flow=flow,
-        provider=provider,
-        model=model,
-        image=image,
-        max_turns=max_turns,
-        priority=priority or 0,
+        ask=Ask(
+            flow=flow,
+            provider=provider,
+            model=model,
+            image=image,
+            priority=priority or 0,
+            max_turns=max_turns,
+            cost_cap_micros=None if max_cost is None else micros_of(max_cost),
+            excluded_tools=None if exclude_tools is None else tuple(exclude_tools.split(",")),
+            egress_hosts=tuple(egress or ()) or None,
+        ),
         force=force,
         after=instant,
-        egress=tuple(egress or ()),
-        max_cost_micros=None if max_cost is None else micros_of(max_cost),
-        exclude_tools=None if exclude_tools is None else tuple(exclude_tools.split(",")),
     )
     _hand_in(lambda desk: desk.submit(request), content, wait=wait, as_json=as_json)
 
@@ -176,8 +179,7 @@ def fire(name: str, *, wait: bool, as_json: bool) -> NoReturn:
     from pidispatch.config.environment import read_settings
 
     entry = entry_named(read_settings(), name)
-    work = entry.trigger.work
-    content = (f"/{work.command}" if work.command is not None else work.task or "").encode(errors="replace")
+    content = entry.trigger.work.prompt.encode(errors="replace")
     _hand_in(lambda desk: desk.fire(entry), content, wait=wait, as_json=as_json)
 
 

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pidispatch.domain.outcome import REMARKS
 from pidispatch.domain.run import State
+from pidispatch.domain.words import Use, meaning
 from pidispatch.entrypoints.cli.options import AsJson, RunName
 from pidispatch.entrypoints.cli.output import cell, out, plain, print_facts, print_json, print_table
 from pidispatch.entrypoints.cli.wording import (
@@ -16,6 +16,7 @@ from pidispatch.entrypoints.cli.wording import (
     money_in_words,
     refusals_in_words,
     session_in_words,
+    telemetry_rows,
     tokens_of,
     wait_in_words,
 )
@@ -88,7 +89,7 @@ def _print_run(found: "RunDetail") -> None:
             ("behind", run.blocked_by),
             ("place in line", run.place),
             ("result", run.result),
-            ("remarks", "; ".join(REMARKS.get(word, word) for word in run.remarks or ()) or None),
+            ("remarks", "; ".join(meaning(word, Use.REMARK) or word for word in run.remarks or ()) or None),
             ("exit code", run.exit_code),
             ("flow", run.flow),
             ("model", " / ".join(part for part in (run.provider, run.model) if part)),
@@ -115,6 +116,7 @@ def _print_run(found: "RunDetail") -> None:
         )
     )
     _print_attempts(found)
+    _print_telemetry(found)
     _print_money(found)
     _print_egress(found)
     _print_requests(found)
@@ -183,6 +185,17 @@ def _print_attempts(found: "RunDetail") -> None:
     for attempt in found.attempts:
         if (refused := refusals_in_words(attempt)) is not None:
             out.print(plain(f"attempt {attempt.attempt}: {refused}, {cell(attempt.refused_at)}"))
+
+
+def _print_telemetry(found: "RunDetail") -> None:
+    """What each box said of itself, beside what was measured."""
+    for attempt in found.attempts:
+        if attempt.telemetry:
+            out.print()
+            print_table(
+                (f"attempt {attempt.attempt} said", "of itself", "measured", ""),
+                list(telemetry_rows(attempt.telemetry, attempt.compared)),
+            )
 
 
 def _print_money(found: "RunDetail") -> None:

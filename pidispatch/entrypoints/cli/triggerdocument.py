@@ -47,7 +47,7 @@ def document_of(told: "Told") -> dict[str, object]:
         "on": written.get("on"),
         "run": written.get("run"),
         "while_running": trigger.while_running if trigger is not None else None,
-        "priority": trigger.work.priority if trigger is not None else None,
+        "priority": trigger.work.ask.priority if trigger is not None else None,
         "not_enforced": list(told.not_enforced),
         "zone": told.timetable.zone if told.timetable is not None else None,
         "next_at": told.next_at,

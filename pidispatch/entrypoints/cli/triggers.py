@@ -102,6 +102,6 @@ def _row(told: "Told", *, readable: bool) -> Sequence[object]:
         f"{at_place(last.planned_at, zone, named=False)} {slot_state(last)}" if last is not None else None,
         run_of(last) if last is not None else None,
         trigger.while_running if trigger is not None else None,
-        trigger.work.priority if trigger is not None else None,
+        trigger.work.ask.priority if trigger is not None else None,
         planner(told, readable=readable),
     )

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, assert_never
 
 import typer
 
+from pidispatch.domain import words
 from pidispatch.domain.arrival import Became, Step
 from pidispatch.domain.event import problem_of
-from pidispatch.domain.oneshot import SPENT
 from pidispatch.domain.triggers import WaitAfter, WaitProfile
-from pidispatch.domain.verdicts import UNASKED, Match
+from pidispatch.domain.verdicts import Match
 from pidispatch.entrypoints.cli.options import AsJson
 from pidispatch.entrypoints.cli.output import cell, err, out, plain, print_facts, print_json, print_table
 from pidispatch.entrypoints.cli.triggertestdocument import document_of
@@ -72,7 +72,11 @@ def _print(found: "Rehearsal") -> None:
     )
     out.print()
     if found.would is None:
-        why = "whose rights decide was not said" if found.dropped == UNASKED else "no entry matches"
+        why = (
+            "whose rights decide was not said"
+            if found.dropped == words.AUTHORITY_NOT_ASKED
+            else "no entry matches"
+        )
         out.print(f"nothing starts: {why} ({found.dropped})")
         return
     print_facts(list(_facts(found.would)))
@@ -101,7 +105,7 @@ def _facts(would: "WouldStart") -> "Iterator[tuple[str, object]]":
         yield "not enforced yet", ", ".join(f"run.{key}" for key in would.not_enforced)
     yield "target", would.target
     yield "subject", f"{subject.scope} {subject.item} {subject.lane} ({subject.key})"
-    yield "priority", work.priority
+    yield "priority", work.ask.priority
     yield "replicas", work.replicas
     yield "waits for", " and ".join(map(_condition, work.wait_for))
     yield "one-shot", _one_shot(match.one_shot, rows)
@@ -129,7 +133,7 @@ def _one_shot(key: str | None, rows: "Rows | None") -> str | None:
         return f"{key}: {UNKNOWN}"
     if rows.spent is None:
         return f"{key}: not used up; this run would use it up"
-    return f"{key}: used up by {rows.spent.run} at {cell(rows.spent.at)}, so the run is refused ({SPENT})"
+    return f"{key}: used up by {rows.spent.run} at {cell(rows.spent.at)}, so the run is refused ({words.ONCE_ALREADY_SPENT})"
 
 
 def _becomes(step: Step) -> str:

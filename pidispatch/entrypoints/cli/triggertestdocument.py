@@ -57,7 +57,7 @@ def _would_start(would: "WouldStart") -> dict[str, object]:
             "item": subject.item,
             "lane": subject.lane,
         },
-        "priority": trigger.work.priority,
+        "priority": trigger.work.ask.priority,
         "replicas": trigger.work.replicas,
         "one_shot": match.one_shot,
         "while_running": trigger.while_running,

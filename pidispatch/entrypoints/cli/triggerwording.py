@@ -34,7 +34,7 @@ def starts(told: "Told") -> str | None:
 def does(trigger: Trigger) -> str:
     """`flow tidy in /srv/site`, `/report weekly in /srv/site`, `flow fix for github`."""
     work = trigger.work
-    what = does_in_words(work.command, work.flow)
+    what = does_in_words(work.ask.command, work.ask.flow)
     return f"{what} in {work.folder}" if work.kind is Kind.LOCAL else f"{what} for {work.kind}"
 
 

@@ -2,27 +2,20 @@
 
 from collections.abc import Callable, Mapping
 
+from pidispatch.domain import words
 from pidispatch.domain.contents import text_of
 from pidispatch.domain.event import Event, Item
-from pidispatch.domain.labels import NO_CHANGE, NO_MATCH
 from pidispatch.domain.triggers import CommentEvent, Cron, IssueEvent, LabelEvent, PullRequestEvent, Trigger
-from pidispatch.domain.verdicts import UNASKED, Stopped
+from pidispatch.domain.verdicts import Stopped
+from pidispatch.domain.words import Use, meaning
 from pidispatch.entrypoints.cli.triggerwording import labels_in_words
 
 LONGEST = 200  # characters of an event's word on one line
 
-_PROBLEMS = {
-    "missing-sender-id": "it names no sender",
-    "self": "this installation's own account did it",
-    "missing-issue-number": "it names no number of an issue",
-    "missing-pull-request": "it names no number of a pull request",
-    "unhandled-event": "its names are empty or too long",
-}
-
 
 def problem_in_words(problem: str) -> str:
     """Why an event is dropped whatever the entries say."""
-    return _PROBLEMS.get(problem, problem)
+    return meaning(problem, Use.EVENT) or problem
 
 
 def gate_name(stopped: Stopped) -> str:
@@ -31,8 +24,12 @@ def gate_name(stopped: Stopped) -> str:
 
 def reason_in_words(stopped: Stopped, event: Event) -> str:
     """One sentence without its end."""
-    said = _REASONS.get(stopped.reason)
-    return stopped.reason if said is None else said(stopped.trigger, event)
+    said = _WITH_NAMES.get(stopped.reason)
+    return (
+        (meaning(stopped.reason, Use.EVENT) or stopped.reason)
+        if said is None
+        else said(stopped.trigger, event)
+    )
 
 
 def _other_forge(trigger: Trigger, event: Event) -> str:
@@ -111,32 +108,25 @@ def _person(_: Trigger, event: Event) -> str:
     return f"{who} may not start runs"
 
 
-_REASONS: Mapping[str, Callable[[Trigger, Event], str]] = {
-    "other-forge": _other_forge,
-    "disarmed": _disarmed,
-    "other-event": _other_event,
-    "no-repository": _no_repository,
-    "other-repository": _other_repository,
-    "action-not-actionable": _action,
-    "no-matching-close-trigger": _action,
-    "no-matching-pr-trigger": lambda trigger, event: (
+# Where the entry and the event have names of their own to tell; the others are said as the table of words says them.
+_WITH_NAMES: Mapping[str, Callable[[Trigger, Event], str]] = {
+    words.OTHER_FORGE: _other_forge,
+    words.DISARMED: _disarmed,
+    words.OTHER_EVENT: _other_event,
+    words.NO_REPOSITORY: _no_repository,
+    words.OTHER_REPOSITORY: _other_repository,
+    words.ACTION_NOT_ACTIONABLE: _action,
+    words.NO_MATCHING_CLOSE_TRIGGER: _action,
+    words.NO_MATCHING_PR_TRIGGER: lambda trigger, event: (
         _no_label(trigger, event)
         if event.action in getattr(trigger.on, "actions", ())
         else _action(trigger, event)
     ),
-    "close-number-not-matched": _number,
-    NO_MATCH: _no_label,
-    NO_CHANGE: lambda *_: "the event added no label",
-    "no-trigger-phrase": _phrase,
-    "no-review-body": lambda *_: "the review only comments, and says nothing of its own",
-    "review-state-not-matched": _review,
-    UNASKED: lambda *_: (
-        'all else matches; whether the person may start runs is not said: write "allowed": true or false'
-    ),
-    "closer-not-allowed": lambda *_: "who closed it may not start runs",
-    "review-author-not-allowed": lambda *_: "who wrote the review may not start runs",
-    "pr-author-not-allowed": _person,
-    "author-not-allowed": lambda *_: "who wrote it may not start runs",
+    words.CLOSE_NUMBER_NOT_MATCHED: _number,
+    words.NO_ALLOWLISTED_LABEL: _no_label,
+    words.NO_TRIGGER_PHRASE: _phrase,
+    words.REVIEW_STATE_NOT_MATCHED: _review,
+    words.PR_AUTHOR_NOT_ALLOWED: _person,
 }
 
 

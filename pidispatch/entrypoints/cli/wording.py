@@ -1,8 +1,10 @@
 """Say in words where a run and the queue stand."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from pidispatch.domain import words
+from pidispatch.domain.files.triggers.waitfor import instant_of
 from pidispatch.domain.run import OCCUPYING, State
 from pidispatch.entrypoints.cli.output import cell
 
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
         SessionRecord,
         WaitRecord,
     )
+    from pidispatch.domain.telemetry import Compared
 
 
 def how_it_stands(run: "RunRecord") -> str:
@@ -76,9 +79,45 @@ def refusals_in_words(attempt: "AttemptRecord") -> str | None:
     said = f"{count_of(attempt.refusals, 'call')} refused, the last for {attempt.refused_reason}"
     if attempt.refused_needed is None or attempt.refused_left is None:
         return said
-    unit = "micros" if attempt.refused_reason == "cost-cap" else "tokens"
+    unit = "micros" if attempt.refused_reason == words.COST_CAP else "tokens"
     needed, left = amount(unit, attempt.refused_needed), amount(unit, attempt.refused_left)
     return f"{said}: it needed at least {needed}, and {left} was left"
+
+
+MOST_SAID = 200  # characters of what a box said, on a screen
+
+
+def telemetry_rows(
+    said: Mapping[str, Any], compared: "Sequence[Compared]"
+) -> Iterator[tuple[str, str, str, str]]:
+    """What a box said of itself: the thing, its word for it, what was measured, and whether they differ."""
+    for line in compared:
+        unit = "micros" if line.of == "micros" else "tokens"
+        named = {"code": "exit code", "micros": "cost", "resumed": "session resumed"}.get(line.of, line.of)
+        yield named, _said(unit, line.said), _said(unit, line.measured), "differs" if line.differs else ""
+    context, session = said.get("context"), said.get("session") or {}
+    more = {
+        "reason": said.get("reason"),
+        "signal": said.get("signal"),
+        "session": session.get("reason"),
+        "context": f"{context['tokens']:,} of {context['window']:,} tokens" if context else None,
+        "most memory": (said.get("resources") or {}).get("mem_peak"),
+        "message": said.get("message"),
+    }
+    yield from ((name, _said("bytes", value), "", "") for name, value in more.items() if value is not None)
+
+
+def _said(unit: str, value: object) -> str:
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "yes" if value else "no"
+        case int():
+            return amount(unit, value)
+        case text:
+            line = " ".join(str(text).split())
+            return line if len(line) <= MOST_SAID else f"{line[:MOST_SAID]}…"
 
 
 def count_of(number: int, thing: str) -> str:
@@ -115,7 +154,6 @@ def wait_in_words(wait: "WaitRecord") -> Iterator[str]:
 
 
 def _condition(kept: Any) -> str:
-    from pidispatch.domain.files.triggers.waitfor import instant_of
 
     match kept:
         case {"after": str(text)} if (instant := instant_of(text)) is not None:

@@ -1,13 +1,12 @@
 """A provider that keeps each request as it came, and bills the most that its own rules allow."""
 
 import json
-import threading
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
-from typing import Any, Self
+from http.server import BaseHTTPRequestHandler
+from typing import Any
 
-from pidispatch.domain.wireapis import ANTHROPIC, OPENAI, RESPONSES
+from pidispatch.domain.wireapis import ANTHROPIC, OPENAI
+from tests.support.jsonprovider import JsonProvider
 
 IMAGE = 4_784  # https://docs.anthropic.com/en/docs/build-with-claude/vision, at most
 LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens", "thinking_budget")
@@ -29,25 +28,16 @@ class Heard:
         return json.loads(self.body)
 
 
-class Recorder:
+class Recorder(JsonProvider):
     def __init__(self) -> None:
+        super().__init__()
         self.heard: list[Heard] = []
-        handler = type("Handler", (_Handler,), {"provider": self})
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+    def answer(self, api: str, request: BaseHTTPRequestHandler, body: bytes) -> dict[str, Any]:
+        tokens_in, tokens_out = most(body)
+        fields = tuple((name.lower(), text) for name, text in request.headers.items())
+        self.heard.append(Heard(request.command, request.path, fields, body, tokens_in + tokens_out))
+        return _answer(api, tokens_in, tokens_out)
 
 
 def most(body: bytes) -> tuple[int, int]:
@@ -77,31 +67,6 @@ def _weigh(value: Any) -> tuple[int, int]:
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     weights = [_weigh(each) for each in inner]
     return sum(images for images, _ in weights), sum(text for _, text in weights)
-
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-    provider: Recorder
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class's name
-        pass
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["content-length"]))
-        tokens_in, tokens_out = most(body)
-        fields = tuple((name.lower(), text) for name, text in self.headers.items())
-        heard = Heard(self.command, self.path, fields, body, tokens_in + tokens_out)
-        self.provider.heard.append(heard)
-        api = {"messages": ANTHROPIC, "responses": RESPONSES}.get(
-            self.path.partition("?")[0].rpartition("/")[2]
-        )
-        data = json.dumps(_answer(api or OPENAI, tokens_in, tokens_out)).encode()
-        self.send_response(200)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
 
 
 def _answer(api: str, tokens_in: int, tokens_out: int) -> dict[str, Any]:

@@ -9,13 +9,12 @@ import pytest
 
 from pidispatch.files.githead import head_commit
 from pidispatch.runtime.docker import DockerBoxes
-from pidispatch.runtime.engine import Engine
 from pidispatch.runtime.jobfiles import JobFiles
 from pidispatch.runtime.mounts import DockerMounts
 from pidispatch.runtime.workspace import folder_change, open_folder
 from tests.flows.site import FakeDoors, Site
 from tests.store.builders import HOST
-from tests.support.boxes import SOMEBODY, an_installation, image_or_skip
+from tests.support.boxes import SOMEBODY
 
 HEAD = "b" * 40
 
@@ -46,20 +45,6 @@ def ground():
     root = Path(tempfile.mkdtemp(prefix="pd-ground-", dir="/tmp"))
     yield Ground(root)
     shutil.rmtree(root)
-
-
-@pytest.fixture
-def engine():
-    engine = Engine()
-    image_or_skip(engine)
-    yield engine
-    engine.close()
-
-
-@pytest.fixture
-def installation(engine):
-    with an_installation(DockerBoxes(engine)) as label:
-        yield label
 
 
 class RealDoors(FakeDoors):

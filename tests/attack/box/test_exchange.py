@@ -10,9 +10,10 @@ from pidispatch.domain.reconcile import Departure
 from pidispatch.domain.sandbox import LABEL_RUN, WORKSPACE_DIR
 from tests.attack.box.swapping import again_and_again, exchange, when_opened
 from tests.store.builders import a_run, row
+from tests.support.scale import scaled
 
 pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("attack-box")]
-ROUNDS = 40 if os.environ.get("PIDISPATCH_NIGHTLY") == "1" else 4
+ROUNDS = scaled(4, nightly=40)
 
 
 def identity(path):

@@ -13,8 +13,9 @@ from pidispatch.store.invariants import look_for_contradictions
 from tests.flows.site import Site
 from tests.store.builders import HOST, WORKER, a_host, a_run, after_a_look, ready_for, row
 from tests.support.boxes import SOMEBODY
+from tests.support.scale import scaled
 
-ROUNDS = 100 if os.environ.get("PIDISPATCH_NIGHTLY") == "1" else 10
+ROUNDS = scaled(10, nightly=100)
 
 
 @pytest.fixture

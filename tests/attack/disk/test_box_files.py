@@ -11,10 +11,9 @@ import pytest
 from pidispatch.domain.sandbox import MIB, OUTBOX_DIR, SESSION_DIR, Mount
 from pidispatch.files.outbox import read_outbox
 from pidispatch.runtime.docker import DockerBoxes
-from pidispatch.runtime.engine import Engine
 from pidispatch.runtime.jobfiles import MOST_NAMES, SIZED, JobFiles, Sizing
 from pidispatch.runtime.sizedfiles import EngineSight
-from tests.support.boxes import SOMEBODY, a_box, an_installation, image_or_skip
+from tests.support.boxes import SOMEBODY, a_box, image_or_skip
 from tests.support.patience import eventually
 
 pytestmark = [
@@ -23,20 +22,6 @@ pytestmark = [
 ]
 ROOM = 4 * MIB
 FILE = 8 * MIB
-
-
-@pytest.fixture
-def engine():
-    made = Engine()
-    image_or_skip(made)
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def installation(engine):
-    with an_installation(DockerBoxes(engine)) as label:
-        yield label
 
 
 @pytest.fixture

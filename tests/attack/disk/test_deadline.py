@@ -9,6 +9,7 @@ import pytest
 
 from pidispatch.runtime.engine import Engine
 from tests.support.boxes import image_or_skip
+from tests.support.scale import NIGHTLY
 
 pytestmark = pytest.mark.docker
 LIMIT = 2.0
@@ -63,7 +64,7 @@ def test_the_box_ends_at_its_time(agent):
     assert done.returncode == OVERDUE, done.stderr
 
 
-@pytest.mark.skipif(os.environ.get("PIDISPATCH_NIGHTLY") != "1", reason="takes three minutes: nightly")
+@pytest.mark.skipif(not NIGHTLY, reason="takes three minutes: nightly")
 def test_the_images_own_entrypoint_ends_at_the_deadline_with_nobody_there(tmp_path):
     """The real runner, stopped from outside while it asks a gateway that is dead for its go."""
     name = f"pi-deadline-{os.getpid()}"

@@ -20,6 +20,7 @@ from pidispatch.domain.sandbox import (
 from pidispatch.runtime.docker import DockerBoxes
 from pidispatch.runtime.engine import Engine
 from pidispatch.runtime.filesystems import measure
+from pidispatch.runtime.mounts import DockerMounts
 from pidispatch.runtime.usage import written_by
 from pidispatch.upkeep.rooms import RoomKeeper
 from tests.support.boxes import SOMEBODY, a_box, an_installation, image_or_skip
@@ -94,8 +95,9 @@ class Rows:
 
 
 class Lab:
-    def __init__(self, installation, disk):
+    def __init__(self, installation, disk, run_dir):
         self.engine = Engine()
+        self.mounts = DockerMounts(self.engine, run_dir)
         self.boxes, self.rows, self.installation, self.disk = (
             DockerBoxes(self.engine),
             Rows(),
@@ -126,20 +128,24 @@ class Lab:
         os.chown(work, SOMEBODY, SOMEBODY)
         labels = {LABEL_INSTALLATION: self.installation, LABEL_ROLE: ROLE_JOB}
         labels |= {LABEL_RUN: str(run_id), LABEL_ATTEMPT: "1"}
-        made = self.boxes.create(
-            a_box(
-                self.installation,
-                image_or_skip(self.engine),
-                "python3",
-                "-c",
-                textwrap.dedent(program).replace("BUSY", str(min(5.0, slowness() / 2))),
-                mounts=(Mount(str(work), "/workspace", read_only=False),),
-                labels=labels,
-            )
-        )
+        facts = work.stat()
+        folder = Mount(str(work), "/workspace", read_only=False, identity=(facts.st_dev, facts.st_ino))
+        with self.mounts.hold(f"run-{run_id}", (folder,)) as held:  # as the launcher does
+            made = self.boxes.create(self.spec(program, held, labels))
+            self.boxes.start(made)
         self.rows.boxes[run_id] = made
-        self.boxes.start(made)
         return made
+
+    def spec(self, program, mounts, labels):
+        return a_box(
+            self.installation,
+            image_or_skip(self.engine),
+            "python3",
+            "-c",
+            textwrap.dedent(program).replace("BUSY", str(min(5.0, slowness() / 2))),
+            mounts=mounts,
+            labels=labels,
+        )
 
     def ended(self, box):
         return self.boxes.inspect(box).ended
@@ -154,7 +160,7 @@ def lab(tmp_path):
         an_installation(DockerBoxes(engine)) as installation,
     ):
         fill_but(disk, LEFT)
-        made, stop = Lab(installation, disk), threading.Event()
+        made, stop = Lab(installation, disk, tmp_path / "run"), threading.Event()
         thread = threading.Thread(target=made.keeper.run, args=(stop,))
         thread.start()
         yield made

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pidispatch.domain.health import STATE_LIMITS, Facts, RowFacts, Word, judge
+from pidispatch.domain.health import STATE_LIMITS, Facts, FaultWord, RowFacts, judge
 from pidispatch.domain.healthrows import Passing
 from pidispatch.domain.run import OCCUPYING, State
 from pidispatch.store.cancelling import cancel
@@ -70,12 +70,12 @@ def finishing(site):
 
 
 STATES = [
-    (admitted, 60, Word.RUN_STUCK),
-    (preparing, 330, Word.RUN_STUCK),
-    (boxed, 120, Word.RUN_STUCK),
-    (with_its_go, 90, Word.STOP_UNCONFIRMED),  # the site's deadline is a minute after the go
-    (stopping, 30, Word.STOP_UNCONFIRMED),
-    (finishing, 90, Word.RUN_STUCK),
+    (admitted, 60, FaultWord.RUN_STUCK),
+    (preparing, 330, FaultWord.RUN_STUCK),
+    (boxed, 120, FaultWord.RUN_STUCK),
+    (with_its_go, 90, FaultWord.STOP_UNCONFIRMED),  # the site's deadline is a minute after the go
+    (stopping, 30, FaultWord.STOP_UNCONFIRMED),
+    (finishing, 90, FaultWord.RUN_STUCK),
 ]
 
 
@@ -101,11 +101,11 @@ def test_a_cancel_that_is_not_confirmed_is_red_whatever_the_state_is_called(site
     a_run(site.database)
     claim = reach(site)
     cancel(site.database, claim.run_id, actor="ada@h1")
-    assert Word.STOP_UNCONFIRMED not in red(site.database)
+    assert FaultWord.STOP_UNCONFIRMED not in red(site.database)
 
     age(site.database, 31)
 
-    assert Word.STOP_UNCONFIRMED in red(site.database)
+    assert FaultWord.STOP_UNCONFIRMED in red(site.database)
 
 
 def test_the_asking_counts_from_its_beginning_however_often_the_state_moves(site):
@@ -115,7 +115,7 @@ def test_the_asking_counts_from_its_beginning_however_often_the_state_moves(site
     age(site.database, 31)
     site.runs.finishing(site.runs.facts(claim.run_id).claim)
 
-    assert Word.STOP_UNCONFIRMED in red(site.database)
+    assert FaultWord.STOP_UNCONFIRMED in red(site.database)
 
 
 def test_a_run_that_ended_by_itself_was_not_asked_to_stop(site):

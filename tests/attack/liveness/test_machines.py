@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import text
 
 from pidispatch.app.hostname import HostNameTaken, wait_for_silence
-from pidispatch.domain.health import Facts, Word, judge
+from pidispatch.domain.health import Facts, FaultWord, judge
 from pidispatch.domain.hostidentity import Contender, Identity
 from pidispatch.services.placemark import place_of
 from pidispatch.store import forgetting, history
@@ -49,17 +49,17 @@ def test_a_second_machine_under_a_live_name_is_refused_and_red_until_the_first_i
     refused = register(database, identity)
 
     assert [each.worker for each in refused] == ["h1:1"]
-    assert Word.HOST_NAME_TAKEN in red(database)
+    assert FaultWord.HOST_NAME_TAKEN in red(database)
     assert value(database, "SELECT count(*) FROM workers") == 1
     silent(database)
     assert register(database, identity) == installation
-    assert Word.HOST_NAME_TAKEN not in red(database)
+    assert FaultWord.HOST_NAME_TAKEN not in red(database)
 
 
 @pytest.mark.parametrize("identity", [IDENTITY, replace(IDENTITY, engine_id=None)])
 def test_more_workers_of_the_same_machine_are_let_in(database, identity):
     assert register(database, identity) == a_host(database)
-    assert Word.HOST_NAME_TAKEN not in red(database)
+    assert FaultWord.HOST_NAME_TAKEN not in red(database)
 
 
 def test_a_machine_that_left_in_order_makes_room_at_once(database):
@@ -165,7 +165,7 @@ def test_a_live_run_survives_a_second_machine_and_ends_as_what_it_was(database, 
 
     assert two.stands() == {"state": "running", "reason": None}
     assert two.first.boxes.inspect(two.container) is not None
-    assert Word.HOST_NAME_TAKEN in red(database)
+    assert FaultWord.HOST_NAME_TAKEN in red(database)
     two.first.boxes.finish(two.container, 0)
     two.looks()
     assert two.stands() == {"state": "ended", "reason": "completed"}
@@ -223,7 +223,7 @@ def test_a_reinstalled_engine_leaves_runs_unreachable_until_they_are_given_up(da
     site.hear_finishes()
 
     assert value(database, "SELECT state FROM runs WHERE id = :id", id=run_id) == "running"
-    assert Word.UNREACHABLE in red(database)
+    assert FaultWord.UNREACHABLE in red(database)
     assert history.run_record(database, run_id).unreachable
     assert forgetting.silent_host(database, HOST).alive
     assert list(forgetting.forget_host(database, HOST, actor="ada@h1")) == [claim.public_id]
@@ -291,4 +291,4 @@ def test_a_real_worker_is_refused_with_a_sentence_and_exit_code_2(
     assert ended.returncode == 2, ended.stderr
     assert "another machine works under the host name 'h1': h1:2 (engine OTHER-ENGINE" in ended.stderr
     assert "Traceback" not in ended.stderr
-    assert Word.HOST_NAME_TAKEN in red(database)
+    assert FaultWord.HOST_NAME_TAKEN in red(database)

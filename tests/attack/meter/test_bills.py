@@ -1,7 +1,6 @@
 """Whatever is asked, however the provider reports and wherever its answer ends: no call counts less than its bill."""
 
 import json
-import os
 import socket
 from dataclasses import replace
 
@@ -21,8 +20,9 @@ from pidispatch.gateway.settling import Settler
 from pidispatch.ports import Ticket
 from tests.attack.meter.billing import Behaviour, BillingProvider
 from tests.gateway.fakes import FakeCaps, FakeLedger, FakeTickets, Switch
+from tests.support.scale import scaled
 
-CASES = 10_000 if os.environ.get("PIDISPATCH_NIGHTLY") == "1" else 300
+CASES = scaled(300, nightly=10_000)
 LOW, HIGH = Rates(3_000_000, 15_000_000, 300_000, 3_750_000, 6_000_000, 100), Rates(6_000_000, 22_500_000, 600_000, 7_500_000, 12_000_000, 100)  # fmt: skip
 PRICE = Price(Rating.PRICED, ((0, LOW), (20_000, HIGH)), "test 1", window=2_000_000)
 # minimax speaks the messages API, and is not Anthropic.

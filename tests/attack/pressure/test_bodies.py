@@ -19,9 +19,9 @@ from pidispatch.gateway.rooms import LEAST_BODIES, RUN_BODIES, Limits
 from pidispatch.gateway.scanning import NotARequest
 from pidispatch.ports import ProviderFacts
 from tests.gateway.parts import UnixClient, chat, raw_client, read_until
+from tests.support.scale import scaled
 
-NIGHTLY = os.environ.get("PIDISPATCH_NIGHTLY") == "1"
-SIZE = MOST_BODY - 300 if NIGHTLY else 2 * 1024 * 1024
+SIZE = scaled(2 * 1024 * 1024, nightly=MOST_BODY - 300)
 FACTS = ProviderFacts(
     name="openai", api="openai-responses", known_to_pi=True, credential=True, lacks=None, key_source=None
 )

@@ -1,15 +1,14 @@
 """A provider that says inside a stream, before any output, that it is overloaded: asked again, and nothing charged."""
 
 import json
-import os
 
 import pytest
 
 from pidispatch.gateway.pressure import Pressure
 from tests.attack.pressure.replies import said, stream, whole
 from tests.gateway.parts import chat
+from tests.support.scale import NIGHTLY
 
-NIGHTLY = os.environ.get("PIDISPATCH_NIGHTLY") == "1"
 CHUNK = {"id": "c", "object": "chat.completion.chunk"}
 ROLE = {**CHUNK, "choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]}
 MESSAGE_START = {"type": "message_start", "message": {"content": [], "usage": {"input_tokens": 9}}}

@@ -23,9 +23,9 @@ from tests.store.builders import a_host, a_run, try_next, value
 from tests.support.calls import opened
 from tests.support.patience import eventually
 from tests.support.pooler import Pooler, program
+from tests.support.scale import NIGHTLY
 
 ROOT = Path(__file__).parents[3]
-NIGHTLY = os.environ.get("PIDISPATCH_NIGHTLY") == "1"
 # Each alone broke something, or would: what a role or a database is set to.
 SETTINGS = (
     "datestyle = 'SQL, DMY'",

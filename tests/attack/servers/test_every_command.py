@@ -14,8 +14,8 @@ from pidispatch.services.postgres import EmbeddedPostgres
 from pidispatch.store import migrating
 from pidispatch.store.database import Database
 from tests.attack.servers.states import ARGUMENTS, LEFT_OUT, OF_THE_DATABASE, SAMPLE, STARTERS, every_command
+from tests.support.scale import NIGHTLY
 
-NIGHTLY = os.environ.get("PIDISPATCH_NIGHTLY") == "1"
 ONCE = [{"id": "once", "on": {"type": "issue", "action": ["closed"], "once": True, "repo": "acme/web", "number": 7}, "run": {"kind": "github", "flow": "x"}}]  # fmt: skip
 
 

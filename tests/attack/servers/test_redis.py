@@ -12,7 +12,7 @@ import pytest
 import structlog
 from redis import Redis
 
-from pidispatch.domain.health import Word, redis_faults
+from pidispatch.domain.health import FaultWord, redis_faults
 from pidispatch.errors import QueueUnavailable
 from pidispatch.queue.bells import START, RedisBell, queue_of
 from pidispatch.queue.broker import make_broker
@@ -126,7 +126,7 @@ def test_a_redis_that_takes_no_write_is_red_in_doctor_status_and_explain(
 
     assert facts.unwritable is not None
     assert words in facts.unwritable
-    assert [fault.word for fault in redis_faults(facts)] == [Word.REDIS_UNWRITABLE]
+    assert [fault.word for fault in redis_faults(facts)] == [FaultWord.REDIS_UNWRITABLE]
     assert "red: redis-unwritable: Redis takes no bells: " in status.out
     assert "red: redis-unwritable: Redis takes no bells: " in explain.out
     graded = [each["grade"] for each in doctor.document["findings"] if each["check"] == "redis"]

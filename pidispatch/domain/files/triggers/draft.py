@@ -17,7 +17,7 @@ class Seen:
 
 @dataclass(slots=True)
 class Draft:
-    """One entry. `work` fills with the values of its `Work`."""
+    """One entry. `work` fills with the values of its `Work`, `ask` with those of its `Ask`."""
 
     index: int
     type: TriggerType
@@ -27,6 +27,7 @@ class Draft:
     run: Part
     seen: Seen
     work: dict[str, Any] = field(default_factory=dict)
+    ask: dict[str, Any] = field(default_factory=dict)
 
     @property
     def scheduled(self) -> bool:

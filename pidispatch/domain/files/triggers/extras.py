@@ -70,12 +70,12 @@ def read_priority(draft: Draft) -> int:
     return value or 0
 
 
-def read_egress(draft: Draft) -> tuple[str, ...]:
+def read_egress(draft: Draft) -> tuple[str, ...] | None:
     """Hosts that its runs may reach besides those of the allowlist, written as there."""
     run = draft.run
     node = run.node("egress")
     if node is None:
-        return ()
+        return None
     if not isinstance(node.value, list) or not 1 <= len(node.value) <= EGRESS_MAX:
         run.refuse("egress", f"must be a list of 1 to {EGRESS_MAX} hosts; leave it out for none")
     entries: list[str] = []

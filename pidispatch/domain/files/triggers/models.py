@@ -14,12 +14,12 @@ from pidispatch.domain.names import MODEL, MODELS_MAX, PROVIDER, is_provider_and
 def read_models(draft: Draft) -> None:
     """These fields alone take null for absent, since schedules were once copied without a look."""
     sweep((draft.run, draft.on), MODELS)
-    run, work = draft.run, draft.work
-    work["provider"] = _word(run, "provider", PROVIDER, "letters, digits, dot, dash and underscore")
-    work["model"] = _word(run, "model", MODEL, "letters, digits and . _ - : / @")
-    work["max_turns"] = run.whole("maxTurns", maximum=COLUMN_MAX)
-    work["models"] = _list(run, work["provider"], work["model"])
-    work["max_cost_micros"] = _amount(run)
+    run, ask = draft.run, draft.ask
+    ask["provider"] = _word(run, "provider", PROVIDER, "letters, digits, dot, dash and underscore")
+    ask["model"] = _word(run, "model", MODEL, "letters, digits and . _ - : / @")
+    ask["max_turns"] = run.whole("maxTurns", maximum=COLUMN_MAX)
+    ask["allowed_models"] = _list(run, ask["provider"], ask["model"])
+    ask["cost_cap_micros"] = _amount(run)
 
 
 def _word(run: Part, name: str, pattern: re.Pattern[str], wanted: str) -> str | None:
@@ -31,10 +31,10 @@ def _word(run: Part, name: str, pattern: re.Pattern[str], wanted: str) -> str | 
     return node.value
 
 
-def _list(run: Part, provider: str | None, model: str | None) -> tuple[str, ...]:
+def _list(run: Part, provider: str | None, model: str | None) -> tuple[str, ...] | None:
     node = run.node("models")
     if node is None:
-        return ()
+        return None
     if not isinstance(node.value, list) or not 1 <= len(node.value) <= MODELS_MAX:
         run.refuse(
             "models", f"must be a list of 1 to {MODELS_MAX} of provider/model; leave it out to allow any"

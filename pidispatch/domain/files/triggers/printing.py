@@ -88,34 +88,35 @@ def mark_fields(mark: Disarmed) -> dict[str, Node]:
 
 
 def _run(work: Work) -> dict[str, Node]:
+    ask = work.ask
     return _fields(
         {
             "kind": work.kind.value,
             "folder": work.folder,
-            "flow": work.flow,
-            "command": work.command,
+            "flow": ask.flow,
+            "command": ask.command,
             "task": work.task,
             "instructions": work.instructions,
             "repository": work.repository,
-            "provider": work.provider,
-            "model": work.model,
-            "models": work.models,
-            "maxTurns": work.max_turns,
-            "maxCostUsd": None if work.max_cost_micros is None else dollars(work.max_cost_micros),
-            "image": work.image,
+            "provider": ask.provider,
+            "model": ask.model,
+            "models": ask.allowed_models,
+            "maxTurns": ask.max_turns,
+            "maxCostUsd": None if ask.cost_cap_micros is None else dollars(ask.cost_cap_micros),
+            "image": ask.image,
             "packages": work.packages,
-            "skillsDir": work.skills_dir,
+            "skillsDir": None if ask.skills_dir is None else ask.skills_dir.decode(errors="surrogateescape"),
             "resume": work.resume,
             "replicas": work.replicas,
             "secrets": {name: Node(reference) for name, reference in work.secrets} or None,
             "secretsProfile": work.secrets_profile,
             "backend": work.backend,
-            "excludeTools": work.exclude_tools,
+            "excludeTools": ask.excluded_tools,
             "waitFor": [_condition(each) for each in work.wait_for] or None,
             "github": work.github,
             "portfolio": work.portfolio,
-            "priority": work.priority or None,
-            "egress": work.egress,
+            "priority": ask.priority or None,
+            "egress": ask.egress_hosts,
         }
     )
 

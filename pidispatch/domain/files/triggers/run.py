@@ -2,6 +2,8 @@
 
 import re
 
+from pidispatch.domain.ask import Ask
+from pidispatch.domain.bounds import path_bytes
 from pidispatch.domain.files.jsonfile import Number, shown
 from pidispatch.domain.files.scopes import trim
 from pidispatch.domain.files.triggers.draft import Draft
@@ -39,21 +41,21 @@ def read_work(draft: Draft) -> Work:
     read_secrets(draft)
     draft.work["backend"] = _backend(draft)
     draft.work["wait_for"] = read_wait(draft)
-    draft.work["exclude_tools"] = _tools(draft)
+    draft.ask["excluded_tools"] = _tools(draft)
     read_models(draft)
     if draft.scheduled:
         draft.work["portfolio"] = _portfolio(draft.run)
-    draft.work["priority"] = read_priority(draft)
-    draft.work["egress"] = read_egress(draft)
-    return Work(kind=draft.kind, **draft.work)
+    draft.ask["priority"] = read_priority(draft)
+    draft.ask["egress_hosts"] = read_egress(draft)
+    return Work(kind=draft.kind, ask=Ask(**draft.ask), **draft.work)
 
 
 def _local_lane(draft: Draft) -> None:
-    run, work = draft.run, draft.work
-    work["command"] = _command(draft)
+    run, work, ask = draft.run, draft.work, draft.ask
+    ask["command"] = _command(draft)
     work["folder"] = _folder(run)
-    if work["command"] is None:
-        work["flow"] = run.filled("flow", " (or use run.command)")
+    if ask["command"] is None:
+        ask["flow"] = run.filled("flow", " (or use run.command)")
         work["task"] = run.filled("task")
     work["github"] = run.flag("github")
 
@@ -69,10 +71,10 @@ def _folder(run: Part) -> str:
 
 
 def _forge_lane(draft: Draft) -> None:
-    run, work = draft.run, draft.work
-    work["command"] = _command(draft)
-    if work["command"] is None:
-        flow = work["flow"] = run.filled("flow", " (or use run.command)")
+    run, ask = draft.run, draft.ask
+    ask["command"] = _command(draft)
+    if ask["command"] is None:
+        flow = ask["flow"] = run.filled("flow", " (or use run.command)")
         if not _FLOW.fullmatch(flow):
             run.refuse("flow", "must be 1 to 64 of a-z, 0-9, - and _, with a letter or digit at both ends")
     if draft.type is TriggerType.COMMENT:
@@ -109,11 +111,12 @@ def _command(draft: Draft) -> str | None:
 
 
 def _box(draft: Draft) -> None:
-    run, work = draft.run, draft.work
-    work["packages"] = run.flag("packages")
-    work["image"] = _image(run)
-    work["skills_dir"] = run.trimmed("skillsDir")
-    if draft.scheduled and work["skills_dir"] is not None and not work["skills_dir"].startswith("/"):
+    run, ask = draft.run, draft.ask
+    draft.work["packages"] = run.flag("packages")
+    ask["image"] = _image(run)
+    skills = run.trimmed("skillsDir")
+    ask["skills_dir"] = None if skills is None else path_bytes(skills)
+    if draft.scheduled and skills is not None and not skills.startswith("/"):
         run.refuse("skillsDir", "must be an absolute path")
 
 
@@ -192,14 +195,13 @@ def _backend(draft: Draft) -> str | None:
     return name
 
 
-def _tools(draft: Draft) -> tuple[str, ...]:
+def _tools(draft: Draft) -> tuple[str, ...] | None:
     run = draft.run
     sweep((run, draft.on), TOOLS)
     run.forbid("tools", "is not a field: tools can only be taken away, by name, in run.excludeTools")
     run.forbid("noTools", "is not a field: tools can only be taken away, by name, in run.excludeTools")
-    node = run.given("excludeTools")
-    if node is None:
-        return ()
+    if run.given("excludeTools") is None:
+        return None
     tools = run.words("excludeTools", TOOL_NAMES, "tool of pi")
     if len(set(tools)) != len(tools):
         run.refuse("excludeTools", "names a tool twice")

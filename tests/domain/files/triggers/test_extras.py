@@ -135,11 +135,11 @@ def test_the_identity_without_an_id_is_that_of_what_the_entry_is_for():
 
 @pytest.mark.parametrize("entry", [CRON, LABEL, COMMENT, PULL, ISSUE])
 def test_every_entry_may_name_hosts_of_its_own(entry):
-    assert one(changed(entry, run={"egress": [".example.com:8443", "@npm"]})).work.egress == (
+    assert one(changed(entry, run={"egress": [".example.com:8443", "@npm"]})).work.ask.egress_hosts == (
         ".example.com:8443",
         "@npm",
     )
-    assert one(entry).work.egress == ()
+    assert one(entry).work.ask.egress_hosts is None
 
 
 @pytest.mark.parametrize(

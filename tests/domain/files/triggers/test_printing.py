@@ -24,9 +24,9 @@ from pidispatch.domain.triggers import (
     WaitAfter,
     WaitProfile,
     WhileRunning,
-    Work,
 )
 from tests.domain.files.triggers.builders import AZURE, BY_NAME, changed, parse
+from tests.support.asking import work_of
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12).filter(
     lambda t: bool(t.strip(" \t\n\v\f\r\x1c\x1d\x1e\x1f\x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000\ufeff")) and t.strip() == t
@@ -56,8 +56,8 @@ def works(draw, kind, *, once=False):
     profiles = draw(st.lists(NAME, unique=True, max_size=3)) if waits else []
     after = draw(st.lists(INSTANT, max_size=1)) if waits else []
     free = command is None
-    return Work(
-        kind=kind,
+    return work_of(
+        kind,
         flow=draw(TEXT if local else FLOW) if free else None,
         command=command,
         folder="/" + draw(TEXT) if local else None,
@@ -65,23 +65,26 @@ def works(draw, kind, *, once=False):
         instructions=draw(st.none() | TEXT) if free and not local else None,
         provider=draw(st.none() | NAME.filter(lambda t: t[0].isalnum())),
         model=None,
-        models=tuple(draw(st.lists(st.sampled_from(["a/b", "c/@d/e"]), unique=True))),
+        allowed_models=tuple(draw(st.lists(st.sampled_from(["a/b", "c/@d/e"]), unique=True))) or None,
         max_turns=draw(st.none() | st.integers(1, 2**31 - 1)),
-        max_cost_micros=draw(st.none() | st.integers(1, 10**12)),
+        cost_cap_micros=draw(st.none() | st.integers(1, 10**12)),
         image=draw(st.none() | PRINTABLE.filter(lambda t: not t.startswith("-"))),
         packages=draw(BOOL),
-        skills_dir=draw(st.none() | TEXT.map(lambda text: f"/{text}")),
+        skills_dir=draw(st.none() | TEXT.map(lambda text: f"/{text}".encode())),
         resume=resume,
         secrets=tuple(secrets.items()),
         secrets_profile=draw(st.none() | NAME) if secrets else None,
         replicas=replicas,
         backend=draw(st.none() | st.sampled_from(BACKENDS)),
-        exclude_tools=tuple(draw(st.lists(st.sampled_from(TOOL_NAMES), unique=True, max_size=3))),
+        excluded_tools=tuple(draw(st.lists(st.sampled_from(TOOL_NAMES), unique=True, max_size=3))) or None,
         wait_for=(*map(WaitAfter, after), *map(WaitProfile, profiles)),
         github=draw(BOOL) if local else None,
         portfolio=draw(BOOL if free else st.sampled_from([None, False])) if local else None,
         priority=draw(st.integers(-100, 100)),
-        egress=tuple(draw(st.lists(st.sampled_from(["example.com", ".a.example:22", "@npm"]), max_size=3))),
+        egress_hosts=tuple(
+            draw(st.lists(st.sampled_from(["example.com", ".a.example:22", "@npm"]), max_size=3))
+        )
+        or None,
     )
 
 

@@ -160,11 +160,11 @@ def test_replicas_are_two_or_three(name, run, problem):
 
 @pytest.mark.parametrize("flow", ["a", "9", "fix-it_2", "a" * 64])
 def test_a_flow_of_a_forge_is_the_name_of_a_skill(flow):
-    assert one(changed(LABEL, run={"flow": flow})).work.flow == flow
+    assert one(changed(LABEL, run={"flow": flow})).work.ask.flow == flow
 
 
 def test_a_flow_of_a_schedule_may_be_called_anything():
-    assert one(changed(CRON, run={"flow": "My Flow"})).work.flow == "My Flow"
+    assert one(changed(CRON, run={"flow": "My Flow"})).work.ask.flow == "My Flow"
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_what_run_of_a_schedule_takes_is_accepted(run):
 def test_what_a_command_runs_is_its_lane():
     found = one(changed(LABEL, run=COMMAND)).work
 
-    assert (found.flow, found.command, found.lane) == (None, "fix it", "cmd:fix it")
+    assert (found.ask.flow, found.ask.command, found.ask.lane) == (None, "fix it", "cmd:fix it")
 
 
 def test_azure_is_told_where_to_clone_and_no_other_is():
@@ -249,15 +249,20 @@ def test_everything_is_read_as_it_was_written():
         )
     ).work  # fmt: skip
 
-    assert (work.provider, work.model, work.models) == (
+    assert (work.ask.provider, work.ask.model, work.ask.allowed_models) == (
         "Anthropic",
         "Sonnet-X",
         ("Anthropic/Sonnet-X", "b/c"),
     )
-    assert (work.max_turns, work.max_cost_micros, work.image, work.packages) == (9, 2_500_000, "img:1", False)
-    assert (work.skills_dir, work.instructions, work.resume) == ("/skills", " Be brief.\n", False)
+    assert (work.ask.max_turns, work.ask.cost_cap_micros, work.ask.image, work.packages) == (
+        9,
+        2_500_000,
+        "img:1",
+        False,
+    )
+    assert (work.ask.skills_dir, work.instructions, work.resume) == (b"/skills", " Be brief.\n", False)
     assert (work.secrets, work.secrets_profile) == ((("B", "2"), ("A", "1")), "prod")
-    assert (work.replicas, work.backend, work.exclude_tools, work.priority) == (
+    assert (work.replicas, work.backend, work.ask.excluded_tools, work.ask.priority) == (
         2,
         "podman",
         ("ls", "bash"),
@@ -268,7 +273,7 @@ def test_everything_is_read_as_it_was_written():
 def test_what_was_not_written_stays_unset():
     work = one(LABEL).work
 
-    assert (work.packages, work.resume, work.github, work.portfolio, work.image, work.max_turns) == (
+    assert (work.packages, work.resume, work.github, work.portfolio, work.ask.image, work.ask.max_turns) == (
         None,
     ) * 6
-    assert (work.secrets, work.models, work.wait_for, work.priority) == ((), (), (), 0)
+    assert (work.secrets, work.ask.allowed_models, work.wait_for, work.ask.priority) == ((), None, (), 0)
