@@ -1,12 +1,15 @@
 """Read runs back from the rows. The module loads neither the operator's files nor Redis nor Docker."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from pidispatch.app.installation import Installation
 from pidispatch.domain.run import State
-from pidispatch.store import history, rundetail
+from pidispatch.store import history
 from pidispatch.store.history import RunRecord
-from pidispatch.store.rundetail import AttemptRecord, RunDetail, SessionRecord, WaitRecord
+
+if TYPE_CHECKING:
+    from pidispatch.store.rundetail import AttemptRecord, RunDetail, SessionRecord, WaitRecord
 
 __all__ = ["AttemptRecord", "RunDetail", "RunRecord", "SessionRecord", "WaitRecord", "detail", "runs"]
 
@@ -16,6 +19,8 @@ def runs(here: Installation, *, limit: int, state: State | None = None) -> Seque
     return history.list_runs(here.database, limit=limit, state=state)
 
 
-def detail(here: Installation, name: str) -> RunDetail:
+def detail(here: Installation, name: str) -> "RunDetail":
     """`name` is a run's public id, the beginning of one, or its number. Raises NoSuchRun."""
+    from pidispatch.store import rundetail
+
     return rundetail.run_detail(here.database, history.find_run(here.database, name).id)

@@ -1,5 +1,6 @@
 """The command line: `pidispatch`."""
 
+import atexit
 import contextlib
 import errno
 import gc
@@ -12,7 +13,7 @@ from pidispatch.entrypoints.cli.commands import cli
 from pidispatch.entrypoints.cli.output import READER_LEFT, complain
 from pidispatch.errors import PidispatchError
 
-# An import makes many objects and little garbage: to look for it as often as usual is an eighth of a short command.
+# Imports make many objects and little garbage: to look for it as often as usual is a quarter of a short command.
 GARBAGE_AFTER = 100_000
 
 CANNOT_WRITE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF}
@@ -25,6 +26,7 @@ def main() -> None:
     traceback for it, and what it had stored by then stays stored.
     """
     gc.set_threshold(GARBAGE_AFTER)
+    atexit.register(gc.freeze)  # the end looks for garbage in all that was loaded, and nobody waits for that
     hold_descriptors()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

@@ -41,6 +41,7 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
     "triggers": ("triggers", "triggers", "What starts runs by itself."),
 }
 # fmt: on
+LOGS_NOTHING = {"runs", "show"}  # they read rows alone, and load no module that logs
 
 
 class Commands(TyperGroup):
@@ -76,6 +77,7 @@ def _print_version(asked: bool) -> None:
 
 
 def start(
+    context: typer.Context,
     *,
     _version: Annotated[
         bool,
@@ -83,6 +85,8 @@ def start(
     ] = False,
 ) -> None:
     """Run the pi coding agent on repositories while nobody watches."""
+    if context.invoked_subcommand in LOGS_NOTHING:
+        return
     from pidispatch.app.logs import log_nothing
 
     log_nothing()

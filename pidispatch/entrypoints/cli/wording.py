@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pidispatch.domain import words
-from pidispatch.domain.files.triggers.waitfor import instant_of
 from pidispatch.domain.run import OCCUPYING, State
 from pidispatch.entrypoints.cli.output import cell
 
@@ -154,6 +153,7 @@ def wait_in_words(wait: "WaitRecord") -> Iterator[str]:
 
 
 def _condition(kept: Any) -> str:
+    from pidispatch.domain.files.triggers.waitfor import instant_of
 
     match kept:
         case {"after": str(text)} if (instant := instant_of(text)) is not None:
