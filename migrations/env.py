@@ -2,24 +2,25 @@
 
 import os
 import sys
+from functools import partial
 
 from alembic import context
 from alembic.util import CommandError
-from sqlalchemy import Connection
+from sqlalchemy import Connection, MetaData
 
 from pidispatch.config.grammar import Unwanted
 from pidispatch.config.urls import database_url
 from pidispatch.errors import PidispatchError
 from pidispatch.store.database import Database
 from pidispatch.store.migrating import begin_changes, line_of
-from pidispatch.store.models import Base
 from pidispatch.store.versions import TABLE
 
 
-def run(connection: Connection, say) -> None:
+def run(connection: Connection, say, tables: MetaData | None = None) -> None:
+    """`tables` are for who compares: a revision is applied without them."""
     context.configure(
         connection=connection,
-        target_metadata=Base.metadata,
+        target_metadata=tables,
         compare_type=True,
         version_table=TABLE,
         on_version_apply=lambda *, step, **_: say(line_of(step)),
@@ -38,11 +39,14 @@ def by_hand() -> None:
     address = os.environ.get("DATABASE_URL")
     if not address:
         raise CommandError("DATABASE_URL is not set: it names the database, as for `pidispatch db upgrade`")
+    from pidispatch.store.models import Base  # noqa: PLC0415 - slow to import, and `up` comes here too
+
     try:
         database = Database(database_url(address), pool_size=1, application="alembic")
         with database.transaction() as connection:
             begin_changes(connection)
-            run(connection, lambda line: print(line, file=sys.stderr))  # noqa: T201 - Alembic's own log is off
+            say = partial(print, file=sys.stderr)  # Alembic's own log is off
+            run(connection, say, Base.metadata)
         database.close()
     except Unwanted as error:
         raise CommandError(f"DATABASE_URL: want {error.want}") from error

@@ -101,3 +101,7 @@ def test_no_process_that_serves_loads_the_tables(module):
     program = f"import json, sys, pidispatch.app.{module}; sys.stderr.write(json.dumps(sorted(sys.modules)))"
 
     assert not loaded_by(program) & SCHEMA
+
+
+def test_a_migration_is_applied_without_the_table_classes(loads):
+    assert loads("db", "upgrade") & SCHEMA == {"alembic", "pidispatch.store.migrating"}
