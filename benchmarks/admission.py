@@ -30,7 +30,7 @@ from sides.admitting import Order, serve  # noqa: E402
 from pidispatch.domain.limits.windows import EVERYTHING, run_caps  # noqa: E402
 from pidispatch.services.account import server_account  # noqa: E402
 from pidispatch.services.postgres import EmbeddedPostgres  # noqa: E402
-from pidispatch.store import schema  # noqa: E402
+from pidispatch.store import migrating  # noqa: E402
 from pidispatch.store.database import Database  # noqa: E402
 
 PROCESSES = (1, 2, 4, 8)
@@ -129,7 +129,7 @@ def places(postgres: EmbeddedPostgres, sizes: tuple[int, ...]) -> Iterator[list[
         for rows in sizes:
             url = new_database(postgres, f"rows_{rows}")
             database = Database(url)
-            schema.upgrade(database)
+            migrating.upgrade(database)
             print(f"filling {rows} rows", file=sys.stderr)
             history.fill(database, rows)
             made.append(Place(rows, database, Crew(url, max(PROCESSES))))

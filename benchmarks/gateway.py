@@ -26,7 +26,7 @@ from sides import household, upstream  # noqa: E402
 from sides.report import Figures  # noqa: E402
 from sides.streams import Connect, Streams, request  # noqa: E402
 
-from pidispatch.store import schema  # noqa: E402
+from pidispatch.store import migrating  # noqa: E402
 from pidispatch.store.database import Database  # noqa: E402
 
 # Streams at once; chunks of each, and calls one after the other in a round. Real answers are longer, calls further apart.
@@ -75,7 +75,7 @@ def sides() -> Iterator[dict[str, Connect]]:
     with server() as postgres, process(upstream.serve) as port:
         url = new_database(postgres, "gateway")
         database = Database(url)
-        schema.upgrade(database)
+        migrating.upgrade(database)
         runs = household.fill(database, max(STREAMS))
         database.close()
         run_dir = postgres.run_dir.parent / "r"

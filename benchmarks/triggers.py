@@ -39,7 +39,7 @@ from pidispatch.queue.broker import make_broker  # noqa: E402
 from pidispatch.services.account import server_account  # noqa: E402
 from pidispatch.services.postgres import EmbeddedPostgres  # noqa: E402
 from pidispatch.services.valkey import EmbeddedValkey  # noqa: E402
-from pidispatch.store import schema  # noqa: E402
+from pidispatch.store import migrating  # noqa: E402
 from pidispatch.store.database import Database  # noqa: E402
 from pidispatch.store.hosts.hosts import Hosts  # noqa: E402
 from pidispatch.store.triggers.schedules import Schedules  # noqa: E402
@@ -99,7 +99,7 @@ def database_of(postgres: EmbeddedPostgres, name: str) -> Iterator[tuple[str, Da
     url = new_database(postgres, name)
     database = Database(url)
     try:
-        schema.upgrade(database)
+        migrating.upgrade(database)
         Hosts(database, host=HOST).register(
             worker="w", pid=1, version="0", capacity=4, identity=Identity(None, "benchmark")
         )

@@ -11,7 +11,7 @@ from pidispatch.config.grammar import Unwanted
 from pidispatch.config.urls import database_url
 from pidispatch.errors import PidispatchError
 from pidispatch.store.database import Database
-from pidispatch.store.schema import begin_changes, known_revisions, line_of
+from pidispatch.store.migrating import begin_changes, line_of
 from pidispatch.store.tables import METADATA
 from pidispatch.store.versions import TABLE
 
@@ -41,7 +41,7 @@ def by_hand() -> None:
     try:
         database = Database(database_url(address), pool_size=1, application="alembic")
         with database.transaction() as connection:
-            begin_changes(connection, known_revisions(context.script))
+            begin_changes(connection)
             run(connection, lambda line: print(line, file=sys.stderr))  # noqa: T201 - Alembic's own log is off
         database.close()
     except Unwanted as error:

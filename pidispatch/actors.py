@@ -7,13 +7,12 @@ with the reason on standard error) on a configuration or schema that does not fi
 import os
 import signal
 import sys
+from typing import TYPE_CHECKING
 
 import dramatiq
 import structlog
 
-from pidispatch.app.logs import log_json
-from pidispatch.app.places import read_settings
-from pidispatch.app.worker import WorkerApp, build_worker
+from pidispatch.app.loading import loading
 from pidispatch.errors import PidispatchError
 from pidispatch.queue.admission import take_claim
 from pidispatch.queue.bells import FINISH, LOOK, START, queue_of
@@ -21,10 +20,17 @@ from pidispatch.services.execwrap import die_with_parent
 from pidispatch.services.parentpipe import VARIABLE as PARENT_PIPE
 from pidispatch.services.parentpipe import exit_when_parent_dies
 
+if TYPE_CHECKING:
+    from pidispatch.app.worker import WorkerApp
+
 log = structlog.get_logger(__name__)
 
 
-def _build() -> WorkerApp:
+def _build() -> "WorkerApp":
+    with loading():
+        from pidispatch.app.logs import log_json
+        from pidispatch.app.worker import build_worker
+        from pidispatch.config.environment import read_settings
     log_json()
     die_with_parent(
         os.getppid(), signal.SIGTERM

@@ -17,7 +17,7 @@ from pidispatch.services.account import server_account
 from pidispatch.services.cluster import ADMINISTRATOR, ROLE
 from pidispatch.services.postgres import EmbeddedPostgres
 from pidispatch.services.valkey import EmbeddedValkey
-from pidispatch.store import schema
+from pidispatch.store import migrating
 from pidispatch.store.database import Database
 from tests.support.pooler import Pooler, a_pooler
 from tests.support.scale import NIGHTLY
@@ -134,7 +134,7 @@ def migrated_template(services: Services) -> str:
     with services.administrator() as connection:
         connection.execute(f"CREATE DATABASE {TEMPLATE} OWNER {ROLE}")
         database = Database(services.postgres.url(TEMPLATE))
-        schema.upgrade(database)
+        migrating.upgrade(database)
         database.close()
         connection.execute(f"ALTER DATABASE {TEMPLATE} ALLOW_CONNECTIONS false")
         connection.execute(

@@ -18,14 +18,13 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "pidispatch"
 
 READS_THE_ENVIRONMENT = {
-    "pidispatch/app/places.py": "hands the environment of this process to config, and to a person's psql",
     "pidispatch/actors.py": "the number of the parent's pipe, before any setting is read",
     "pidispatch/entrypoints/gateway.py": "likewise",
     "pidispatch/entrypoints/cli/demo.py": "leaves the operator's own settings behind",
 }
 ACTS_AT_IMPORT = {
     "pidispatch/actors.py": "dramatiq loads it to get a running worker",
-    "pidispatch/entrypoints/cli/commands.py": "registers the commands on the Typer application it has just made",
+    "pidispatch/entrypoints/cli/triggers.py": "registers its commands on the Typer application it has just made",
 }
 USED_BY_EVERY_ROW = {"structlog"}
 PURE = {

@@ -19,7 +19,7 @@ from sides.report import Step
 from sides.steps import Timed, read_steps
 from sqlalchemy import text
 
-from pidispatch.app.places import addresses
+from pidispatch.app.installation import addresses
 from pidispatch.config import load
 from pidispatch.domain.box.sandbox import LABEL_INSTALLATION
 from pidispatch.domain.triggers.arrival import Arrival, Arrived, Delivery

@@ -1,38 +1,32 @@
 """The outside of a worker process: what its flows and threads talk to."""
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from datetime import timedelta
 from functools import partial
 
 import structlog
 
-from pidispatch.app.breakers import breaker_rules
 from pidispatch.app.hostname import identity_of
+from pidispatch.app.installation import Installation
 from pidispatch.app.keeping import OF_WORKERS, kept_files
-from pidispatch.app.places import Addresses, environment
 from pidispatch.app.policy import FilePolicies
 from pidispatch.app.providerfile import forwarded_environment
 from pidispatch.app.rooms import box_files_of
 from pidispatch.app.secrets import known_secrets
 from pidispatch.app.standing import standing_triggers
 from pidispatch.config import Settings
+from pidispatch.config.environment import environment
 from pidispatch.domain.health.hostidentity import Identity
 from pidispatch.domain.text.redaction import Redactor
+from pidispatch.domain.triggers.breaker import Rules
 from pidispatch.flows.finding import BoxFinder
 from pidispatch.flows.hands import Hands
 from pidispatch.flows.tenure import Tenure
-from pidispatch.gateway.client import ControlDoors
-from pidispatch.gateway.control import NAME as CONTROL
-from pidispatch.runtime.docker import DockerBoxes
-from pidispatch.runtime.engine import Engine
-from pidispatch.runtime.image import DockerImages
 from pidispatch.runtime.jobfiles import JobFiles, Sizing
-from pidispatch.runtime.mounts import DockerMounts
-from pidispatch.runtime.sizedfiles import EngineSight
 from pidispatch.runtime.workspace import folder_change, open_folder
 from pidispatch.services.lifelines import Lifelines
 from pidispatch.services.notes import WorkerNotes
-from pidispatch.store.database import Database
 from pidispatch.store.hosts.hosts import Hosts
 from pidispatch.store.keptfiles import KeptFilesToRead
 from pidispatch.store.runs.calls import PostgresTickets
@@ -50,11 +44,8 @@ log = structlog.get_logger(__name__)
 class Adapters:
     """The outside of one worker process, opened once."""
 
-    settings: Settings
-    where: Addresses
-    database: Database
+    here: Installation
     worker: str
-    engine: Engine = field(default_factory=Engine)
 
     def redact(self, data: bytes) -> bytes:
         """`ports.Redact`: what this process knows, and what the gateway alone knows."""
@@ -62,19 +53,24 @@ class Adapters:
 
     @property
     def host(self) -> str:
-        return self.settings.worker_name
+        return self.here.host
+
+    @property
+    def settings(self) -> Settings:
+        return self.here.settings
 
     def __post_init__(self) -> None:
+        runtime = self.here.runtime()
+        self.database = self.here.database
+        self.engine = runtime.engine
         self.lifelines = Lifelines(self.settings.run_dir / "workers")
         self.hands = Hands(self.worker, self.lifelines.departure)
         self.notes = WorkerNotes(self.lifelines)
-        self.boxes = DockerBoxes(self.engine)
-        self.images = DockerImages(self.engine)
-        self.doors = ControlDoors(self.settings.run_dir / CONTROL)
+        self.boxes, self.images, self.mounts = runtime.boxes, runtime.images, runtime.mounts
+        self.git_box = runtime.git_box
+        self.doors = self.here.gateway
         self._own_secrets = Redactor(known_secrets(self.settings))
-        self.files = JobFiles(
-            self.settings.jobs_dir, Sizing(box_files_of(self.settings), EngineSight(self.engine).sees)
-        )
+        self.files = JobFiles(self.settings.jobs_dir, Sizing(box_files_of(self.settings), runtime.sight.sees))
         self.runs = Runs(self.database)
         self.endings = Endings(self.database)
         self.hosts = Hosts(self.database, host=self.host)
@@ -83,7 +79,7 @@ class Adapters:
         self.kept_files = kept_files(self.settings, self.database, self._own_secrets, OF_WORKERS)
         self.policies = FilePolicies(self.settings, self.kept_files)
         self.breakers = BreakerKeeper(
-            Breakers(self.database, rules=breaker_rules(self.settings), actor=f"pidispatch@{self.host}")
+            Breakers(self.database, rules=_rules(self.settings), actor=f"pidispatch@{self.host}")
         )
         self.triggers = standing_triggers(self.settings, self.kept_files)
         self.forwarded = forwarded_environment(
@@ -91,7 +87,6 @@ class Adapters:
         )
         self.open_folder = partial(open_folder, worker_uid=os.geteuid())
         self.folder_change = partial(folder_change, host=self.host)
-        self.mounts = DockerMounts(self.engine, self.settings.run_dir)
 
     def identity(self) -> Identity:
         """Which engine and place stand behind this host's name."""
@@ -103,3 +98,7 @@ class Adapters:
             self.hosts, worker=self.worker, identity=identity, engine_id=self.images.engine_id
         )
         self.finder = BoxFinder(self.boxes, self.tenure)
+
+
+def _rules(settings: Settings) -> Rules:
+    return Rules(settings.breaker_failures, timedelta(seconds=settings.breaker_backoff))

@@ -16,16 +16,10 @@ from pidispatch.app.checkup.environment import (
 )
 from pidispatch.app.checkup.providers import check_providers_file
 from pidispatch.app.checkup.rows import check_rows, check_schema
+from pidispatch.app.installation import Installation
 from pidispatch.app.keeping import kept_to_read
-from pidispatch.app.places import addresses
-from pidispatch.config import Settings
 from pidispatch.domain.health.checkup import Finding, Grade
 from pidispatch.errors import PidispatchError
-from pidispatch.gateway.client import ControlDoors
-from pidispatch.gateway.control import NAME as CONTROL
-from pidispatch.runtime.engine import Engine
-from pidispatch.runtime.watch import DockerWatch
-from pidispatch.store.database import Database
 from pidispatch.store.hosts.hosts import Hosts
 from pidispatch.store.runs.transitions import Runs
 
@@ -34,41 +28,34 @@ __all__ = ["Finding", "Grade", "examine"]
 LOOK_THERE = "see that it runs and that its address is right: `pidispatch config`"
 
 
-def examine(settings: Settings) -> Iterator[Finding]:
+def examine(here: Installation) -> Iterator[Finding]:
     """One finding after another, the environment first. Raises ConfigurationRefused before the first."""
-    where = addresses(settings)
-    database = Database(where.database, pool_size=1, application="pidispatch doctor")
-    engine = Engine()
-    try:
-        kept = kept_to_read(settings, database)
-        yield from _found("limits", lambda: [check_policy(settings, kept)])
-        yield from _found("triggers", lambda: [check_triggers(settings, kept)])
-        yield from _found("prices", lambda: [check_prices(settings, kept)])
-        yield from _found("providers file", lambda: check_providers_file(settings, kept))
-        yield from _found("egress", lambda: [check_egress(settings, kept)])
-        yield from _found("disks", lambda: [check_disks(settings, engine), check_ballast(settings)])
-        yield from _found("redis", lambda: check_the_redis(where.redis))
-        engine_answers = yield from _found("engine", lambda: [check_engine(engine)])
+    where, settings, engine = here.addresses, here.settings, here.runtime().engine
+    database = here.any_database
+    kept = kept_to_read(settings, database)
+    yield from _found("limits", lambda: [check_policy(settings, kept)])
+    yield from _found("triggers", lambda: [check_triggers(settings, kept)])
+    yield from _found("prices", lambda: [check_prices(settings, kept)])
+    yield from _found("providers file", lambda: check_providers_file(settings, kept))
+    yield from _found("egress", lambda: [check_egress(settings, kept)])
+    yield from _found("disks", lambda: [check_disks(settings, engine), check_ballast(settings)])
+    yield from _found("redis", lambda: check_the_redis(where.redis))
+    engine_answers = yield from _found("engine", lambda: [check_engine(engine)])
+    if engine_answers:
+        yield from _found("image", lambda: [check_image(engine, settings)])
+    yield from _found("gateway", lambda: check_gateway(here.gateway, settings))
+    if (yield from _found("schema", lambda: [check_schema(database)])):
+        yield from _found("rows", lambda: check_rows(database, settings))
         if engine_answers:
-            yield from _found("image", lambda: [check_image(engine, settings)])
-        yield from _found(
-            "gateway", lambda: check_gateway(ControlDoors(settings.run_dir / CONTROL), settings)
-        )
-        if (yield from _found("schema", lambda: [check_schema(database)])):
-            yield from _found("rows", lambda: check_rows(database, settings))
-            if engine_answers:
-                yield from _found("boxes", lambda: _boxes(database, engine, settings))
-    finally:
-        engine.close()
-        database.close()
+            yield from _found("boxes", lambda: _boxes(here))
 
 
-def _boxes(database: Database, engine: Engine, settings: Settings) -> Iterator[Finding]:
-    installation = Hosts(database, host=settings.worker_name).known_installation()
+def _boxes(here: Installation) -> Iterator[Finding]:
+    installation = Hosts(here.any_database, host=here.host).known_installation()
     if installation is None:
         return iter(())  # no worker was ever here, which has been said
     return check_boxes(
-        DockerWatch(engine), Runs(database), host=settings.worker_name, installation=installation
+        here.runtime().boxes, Runs(here.any_database), host=here.host, installation=installation
     )
 
 

@@ -5,9 +5,10 @@ from collections.abc import Callable
 from datetime import datetime
 from functools import partial
 
-from pidispatch.app.places import beneath, host_zone
 from pidispatch.app.triggers import NoSuchTrigger, NotScheduled, read_triggers
+from pidispatch.app.triggerzone import host_zone
 from pidispatch.config import Settings
+from pidispatch.config.environment import beneath
 from pidispatch.domain import words
 from pidispatch.domain.box.facts import FolderState
 from pidispatch.domain.runs.names import manual_run_id

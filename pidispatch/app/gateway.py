@@ -5,12 +5,13 @@ from collections.abc import Callable, Sequence
 
 from pidispatch.app.egress import allowlist_in_force
 from pidispatch.app.hostname import await_place
+from pidispatch.app.installation import Addresses, Installation, addresses
 from pidispatch.app.keeping import OF_GATEWAYS, kept_files
-from pidispatch.app.places import addresses, environment
 from pidispatch.app.prices import joined_prices, prices_file, prices_problems
 from pidispatch.app.providerfile import key_variables, providers_file, stored_by_pi
 from pidispatch.app.secrets import known_secrets, named
 from pidispatch.config import Settings, provider_keys
+from pidispatch.config.environment import environment
 from pidispatch.domain.providers.providersfile import ProviderEntries
 from pidispatch.domain.text.redaction import Redactor
 from pidispatch.errors import ConfigurationRefused
@@ -20,8 +21,6 @@ from pidispatch.gateway.egress.tunnel import Egress
 from pidispatch.gateway.http.rooms import Limits
 from pidispatch.gateway.process import Gateway
 from pidispatch.gateway.providers import Patience, Providers
-from pidispatch.store import schema
-from pidispatch.store.database import Database
 from pidispatch.store.runs.calls import PostgresCallLedger, PostgresTickets
 from pidispatch.store.runs.egress import PostgresEgressUses
 from pidispatch.store.runs.stops import PostgresStops
@@ -32,9 +31,9 @@ def build_gateway(settings: Settings) -> Gateway:
 
     It settles what an earlier gateway of the host left open, so another machine must not live under the host's name.
     """
-    database = Database(_address(settings), pool_size=8, application="pidispatch gateway")
-    schema.require(database)
-    await_place(settings, database)
+    here = Installation(settings, application="pidispatch gateway", connections=8, where=_addresses(settings))
+    database = here.database
+    await_place(here)
     settings.home.mkdir(parents=True, exist_ok=True)
     settings.run_dir.parent.mkdir(parents=True, exist_ok=True)
     environ, own = environment(), known_secrets(settings)
@@ -65,10 +64,10 @@ def build_gateway(settings: Settings) -> Gateway:
     )
 
 
-def _address(settings: Settings) -> str:
+def _addresses(settings: Settings) -> Addresses:
     """Where nothing is known of an earlier content, what is wrong with the files is told with it."""
     try:
-        return addresses(settings).database
+        return addresses(settings)
     except ConfigurationRefused as error:
         raise ConfigurationRefused([*error.problems, *prices_problems(settings)]) from error
 

@@ -5,14 +5,12 @@ from collections.abc import Callable, Sequence
 
 import structlog
 
+from pidispatch.app.installation import Installation
 from pidispatch.config import Settings
 from pidispatch.domain.health.hostidentity import Contender, Identity
 from pidispatch.errors import BoxFault, ConfigurationRefused, EngineUnavailable
 from pidispatch.ports import Images
-from pidispatch.runtime.engine import Engine
-from pidispatch.runtime.image import DockerImages
 from pidispatch.services.placemark import place_of
-from pidispatch.store.database import Database
 from pidispatch.store.hosts.hosts import SILENT_SECONDS, Hosts
 
 log = structlog.get_logger(__name__)
@@ -45,28 +43,23 @@ def identity_of(settings: Settings, images: Images) -> Identity:
     return Identity(engine_id, place_of(settings.run_dir))
 
 
-def await_host_name(settings: Settings, database: Database) -> None:
+def await_host_name(here: Installation) -> None:
     """Return when nobody else lives under the name: at once, but for a machine that has just been restarted.
 
     Raises HostNameTaken as soon as another has given a new sign of life, DatabaseUnavailable.
     """
-    engine = Engine()
-    try:
-        identity = identity_of(settings, DockerImages(engine))
-    finally:
-        engine.close()
-    _await(settings, database, identity)
+    _await(here, identity_of(here.settings, here.runtime().images))
 
 
-def await_place(settings: Settings, database: Database) -> None:
+def await_place(here: Installation) -> None:
     """The same for a process that has no way to the engine. Raises as `await_host_name`."""
-    _await(settings, database, Identity(None, place_of(settings.run_dir)))
+    _await(here, Identity(None, place_of(here.settings.run_dir)))
 
 
-def _await(settings: Settings, database: Database, identity: Identity) -> None:
-    hosts = Hosts(database, host=settings.worker_name)
+def _await(here: Installation, identity: Identity) -> None:
+    hosts = Hosts(here.database, host=here.host)
     try:
-        wait_for_silence(settings.worker_name, identity, lambda: hosts.contenders(identity))
+        wait_for_silence(here.host, identity, lambda: hosts.contenders(identity))
     except HostNameTaken:
         hosts.refuse(identity)
         raise

@@ -5,10 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pidispatch.app.databases import opened
 from pidispatch.app.egress import egress_file
+from pidispatch.app.installation import Installation
 from pidispatch.app.operatorfiles import overlay_file
-from pidispatch.app.places import read_settings
 from pidispatch.config import Settings
 from pidispatch.domain.files.inforce import FileName, what_holds
 from pidispatch.domain.limits.admission import Refused
@@ -52,9 +51,8 @@ def kept_to_read(settings: Settings, database: Database) -> KeptFiles | None:
 def in_place_of(paths: Sequence[Path]) -> Mapping[Path, Sequence[str]]:
     """What holds in place of each of these files as it is now, where it is one that this host reads."""
     try:
-        settings = read_settings()
-        with opened(settings) as database:
-            known = files_of(database, settings.worker_name)
+        with Installation.here() as here:
+            known = files_of(here.database, here.host)
     except PidispatchError:  # then nothing can be said of what is in force
         return {}
     return {path: sentences for path in paths if (sentences := list(_told(path, known)))}

@@ -4,13 +4,11 @@ import json
 import threading
 from dataclasses import dataclass
 
-from pidispatch.app.busy import busy_providers
-from pidispatch.app.health import QUICK, document, health_of
+from pidispatch.app.health import QUICK, busy_providers, document, health_of
+from pidispatch.app.installation import Installation
 from pidispatch.app.metrics import disk_gauges, health_gauges, provider_gauge, queue_gauges
-from pidispatch.app.places import Addresses
-from pidispatch.app.reading import standing_of
 from pidispatch.app.rooms import places_of
-from pidispatch.config import Settings
+from pidispatch.app.verbs.queue import standing_of
 from pidispatch.domain.health.health import FaultWord, Health, unanswered
 from pidispatch.errors import PidispatchError
 from pidispatch.monitoring.metrics import CONTENT_TYPE, Gauge, exposition
@@ -18,7 +16,6 @@ from pidispatch.monitoring.refreshed import PATIENCE, Refreshed
 from pidispatch.monitoring.server import Answer, serve
 from pidispatch.runtime.engine import Engine
 from pidispatch.runtime.filesystems import measure
-from pidispatch.store.database import Database
 from pidispatch.store.read.today import measure_today
 
 UNREADABLE = {FaultWord.DATABASE_SILENT, FaultWord.SCHEMA_DIFFERS}
@@ -33,12 +30,11 @@ class Look:
 
 
 class Monitor:
-    """Looks when it is asked, over a connection of its own: a stuck one takes nothing from the worker."""
+    """Looks when it is asked, over an installation of its own: a stuck connection takes nothing from the worker."""
 
-    def __init__(self, settings: Settings, where: Addresses, engine: Engine | None = None) -> None:
-        self._settings = settings
-        self._database = Database(where.database, pool_size=1, application="pidispatch health")
-        self._redis_url = where.redis
+    def __init__(self, here: Installation, engine: Engine | None = None) -> None:
+        self._here = here
+        self._settings = here.settings
         self._engine = engine
         self._look: Refreshed[Look] = Refreshed(self.look)
 
@@ -49,17 +45,17 @@ class Monitor:
             self.close()
 
     def close(self) -> None:
-        self._database.close()
+        self._here.close()
 
     def look(self) -> Look:
-        health = health_of(self._settings, self._database, self._redis_url, self._engine)
+        health = health_of(self._here, self._engine)
         disks = disk_gauges(self._settings.worker_name, measure(places_of(self._settings, self._engine)))
         if UNREADABLE & {fault.word for fault in health.red}:
             return Look(health, tuple(disks))
         try:
-            queue = standing_of(self._database, self._settings)
-            gauges = queue_gauges(queue, measure_today(self._database))
-            busy = busy_providers(self._settings, seconds=QUICK)
+            queue = standing_of(self._here.any_database, self._settings)
+            gauges = queue_gauges(queue, measure_today(self._here.any_database))
+            busy = busy_providers(self._here, seconds=QUICK)
             return Look(health, (*disks, *gauges, provider_gauge(self._settings.worker_name, busy, queue.at)))
         except PidispatchError:
             return Look(health, tuple(disks))  # the next look tells why

@@ -4,21 +4,15 @@ import codecs
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import takewhile
 
-from pidispatch.app.databases import opened
+from pidispatch.app.installation import Installation
 from pidispatch.app.secrets import known_secrets
-from pidispatch.config import Settings
 from pidispatch.domain.runs.run import State
 from pidispatch.domain.text.redaction import Redactor
 from pidispatch.errors import GatewayUnavailable, PidispatchError
-from pidispatch.gateway.client import ControlDoors
-from pidispatch.gateway.control import NAME as CONTROL
-from pidispatch.ports import BoxWatch, Redact
-from pidispatch.runtime.docker import DockerBoxes
-from pidispatch.runtime.engine import Engine
+from pidispatch.ports import Redact
 from pidispatch.store.database import Database
 from pidispatch.store.read import detail as rundetail
 from pidispatch.store.read import history
@@ -60,41 +54,30 @@ class Gone:
     state: str
 
 
-@contextmanager
 def output_of(
-    settings: Settings, name: str, *, follow: bool, sleep: Callable[[float], None] = time.sleep
-) -> Iterator[Output | NotYet | Gone]:
+    here: Installation, name: str, *, follow: bool, sleep: Callable[[float], None] = time.sleep
+) -> Output | NotYet | Gone:
     """The output of the run's last container, with the secrets masked that rows mask. With `follow`, wait for one.
 
-    Raises NoSuchRun, OnAnotherHost, EngineUnavailable, SecretsUnknown (also from the texts), and what `opened` raises.
+    Raises NoSuchRun, OnAnotherHost, EngineUnavailable, SecretsUnknown (also from the texts), and as `Installation.database`.
     """
-    with opened(settings) as database:
-        found = _with_container(database, history.find_run(database, name).id, follow=follow, sleep=sleep)
+    run_id = history.find_run(here.database, name).id
+    found = _with_container(here.database, run_id, follow=follow, sleep=sleep)
     run = found.run
     container = found.attempts[-1].container_id if found.attempts else None
-    if run.host is not None and run.host != settings.worker_name and not run.ended:
+    if run.host is not None and run.host != here.host and not run.ended:
         raise OnAnotherHost(f"{run.public_id} runs on {run.host}; ask for its output there")
-    engine = Engine()
-    watch = box_watch(engine)
-    try:
-        if container is not None and watch.inspect(container) is not None:
-            mask = masks(settings)
-            mask(b"\n")  # without a gateway, say so before the first line
-            yield Output(masked(seen(watch.output(container, follow=follow)), mask))
-        else:
-            what = NotYet if run.state in BEFORE_A_BOX else Gone
-            yield what(run.public_id, run.state)
-    finally:
-        engine.close()
+    boxes = here.runtime().boxes
+    if container is None or boxes.inspect(container) is None:
+        return (NotYet if run.state in BEFORE_A_BOX else Gone)(run.public_id, run.state)
+    mask = masks(here)
+    mask(b"\n")  # without a gateway, say so before the first line
+    return Output(masked(seen(boxes.output(container, follow=follow)), mask))
 
 
-def box_watch(engine: Engine) -> BoxWatch:
-    return DockerBoxes(engine)
-
-
-def masks(settings: Settings) -> Redact:
+def masks(here: Installation) -> Redact:
     """What this process knows, and what the gateway alone knows."""
-    own, doors = Redactor(known_secrets(settings)), ControlDoors(settings.run_dir / CONTROL)
+    own, doors = Redactor(known_secrets(here.settings)), here.gateway
 
     def mask(data: bytes) -> bytes:
         try:

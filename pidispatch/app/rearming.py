@@ -4,11 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pidispatch.app.actor import actor
-from pidispatch.app.databases import opened
 from pidispatch.app.firing import VARIABLE, require_one_file
+from pidispatch.app.installation import Installation
 from pidispatch.app.triggers import LEAST, NoSuchTrigger, read_triggers
-from pidispatch.config import Settings
 from pidispatch.domain.triggers.oneshot import is_once
 from pidispatch.domain.triggers.trigger import Trigger, Triggers
 from pidispatch.errors import CannotRearm, ConfigurationRefused, PidispatchError
@@ -38,25 +36,26 @@ class RearmedOneShot:
     still_marked_in: str | None = None
 
 
-def rearm(settings: Settings, name: str) -> RearmedOneShot:
+def rearm(here: Installation, name: str) -> RearmedOneShot:
     """`name` is an id or a beginning of an identity, as for `triggers show`.
 
-    Raises NoSuchTrigger, NotRearmed, ConfigurationRefused for a file that a worker would refuse, and what `opened` does.
+    Raises NoSuchTrigger, NotRearmed, ConfigurationRefused for a file that a worker would refuse, and as
+    `Installation.database`.
     """
+    settings = here.settings
     path = settings.triggers_file
     if path is None:
         raise ConfigurationRefused([f"{VARIABLE} is not set: name the file, which may hold the mark"])
     require_one_file(settings)
     key, entry = _meant(read_triggers(settings), name, path)
-    file, by = MarkedFile(path, host=settings.worker_name), actor(settings)
-    with opened(settings) as database:
-        spent = spent_by(database, key)
-        try:
-            found = Marking(OneShots(database), file).rearm(key, by)
-        except CannotRearm as error:
-            raise _refusal(error, entry, name, path) from error
-        if found.run is None and found.unmarked:
-            note_unmarked(database, key, by)
+    file, by, database = MarkedFile(path, host=here.host), here.actor, here.database
+    spent = spent_by(database, key)
+    try:
+        found = Marking(OneShots(database), file).rearm(key, by)
+    except CannotRearm as error:
+        raise _refusal(error, entry, name, path) from error
+    if found.run is None and found.unmarked:
+        note_unmarked(database, key, by)
     marked_in = None if spent is None or found.unmarked else spent.marked_in
     return RearmedOneShot(
         key, str(path), found.run, found.unmarked, _still_marked(file, path, key, marked_in)

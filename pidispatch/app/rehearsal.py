@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pidispatch.app.databases import opened
+from pidispatch.app.installation import Installation
 from pidispatch.app.triggers import read_triggers
-from pidispatch.config import Settings
 from pidispatch.domain.runs.names import trigger_name
 from pidispatch.domain.triggers.arrival import ArrivalStep, decide, replica_subject
 from pidispatch.domain.triggers.event import Event, problem_of
@@ -67,8 +66,9 @@ def event_in(path: Path) -> Event:
     return parse_event(content, str(path))
 
 
-def rehearse(settings: Settings, event: Event) -> Rehearsal:
+def rehearse(here: Installation, event: Event) -> Rehearsal:
     """Raises ConfigurationRefused for a file of triggers that a worker would refuse, or where there is none."""
+    settings = here.settings
     if settings.triggers_file is None:
         raise ConfigurationRefused(
             ["PI_TRIGGERS_FILE is not set, so no event starts anything; name the file"]
@@ -81,19 +81,18 @@ def rehearse(settings: Settings, event: Event) -> Rehearsal:
         return Rehearsal(file, event, told, answer.reason)
     rows, without_rows = None, None
     try:
-        rows = _rows(settings, answer)
+        rows = _rows(here, answer)
     except PidispatchError as error:
         without_rows = str(error)
     would = WouldStart(answer, beyond(answer.trigger.work), rows)
     return Rehearsal(file, event, told, None, would, without_rows)
 
 
-def _rows(settings: Settings, found: Match) -> Rows:
+def _rows(here: Installation, found: Match) -> Rows:
     name = trigger_name(found.trigger.identity)
-    with opened(settings) as database:
-        spent = None if found.one_shot is None else spent_by(database, found.one_shot)
-        live = live_runs(database, _subjects(found))
-        breaker = breakers_of(database, [name]).get(name)
+    spent = None if found.one_shot is None else spent_by(here.database, found.one_shot)
+    live = live_runs(here.database, _subjects(found))
+    breaker = breakers_of(here.database, [name]).get(name)
     return Rows(spent, decide(found.trigger.while_running, live, None), breaker)
 
 

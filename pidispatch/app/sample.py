@@ -6,14 +6,10 @@ import subprocess
 from functools import partial
 from pathlib import Path
 
-from pidispatch.app.places import home_of
+from pidispatch.app.installation import Installation, home_of
 from pidispatch.config import Settings
-from pidispatch.runtime.engine import Engine
 from pidispatch.runtime.erase import erase
-from pidispatch.runtime.gitbox import DockerGitBox
-from pidispatch.runtime.mounts import DockerMounts
 from pidispatch.runtime.workspace import open_folder
-from pidispatch.store.database import Database
 from pidispatch.store.hosts.hosts import Hosts
 
 OWNER = 1000  # the job runs as the folder's owner, which is never root
@@ -51,12 +47,11 @@ def _git(sample: Path, *arguments: str) -> str:
     return done.stdout.strip()
 
 
-def changes(settings: Settings, database: Database, folder: Path, since: str) -> str:
+def changes(here: Installation, folder: Path, since: str) -> str:
     """The difference between the folder and a commit, asked of git in a box."""
-    installation = Hosts(database, host=settings.worker_name).installation(capacity=settings.concurrency)
+    hosts = Hosts(here.database, host=here.host)
+    installation = hosts.installation(capacity=here.settings.concurrency)
     look = partial(open_folder, worker_uid=os.geteuid())
     found = look(os.fsencode(folder))
-    engine = Engine()
-    box = DockerGitBox(engine, installation=installation, mounts=DockerMounts(engine, settings.run_dir))
-    diff = box.diff(found, since=since, image=settings.job_image)
+    diff = here.runtime().git_box(installation).diff(found, since=since, image=here.settings.job_image)
     return diff.decode(errors="replace")

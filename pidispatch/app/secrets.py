@@ -4,8 +4,9 @@ import re
 from collections.abc import Iterator, Mapping
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from pidispatch.app.places import addresses, environment
+from pidispatch.app.installation import addresses
 from pidispatch.config import Settings
+from pidispatch.config.environment import environment
 from pidispatch.domain.box.names import MINTED_NAMES, WORKER_SECRETS
 
 _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|AUTH|_PAT$", re.IGNORECASE)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pidispatch.config import Settings
 from pidispatch.domain.files.inforce import FileName
-from pidispatch.domain.triggers.grammar import parse_triggers
+from pidispatch.domain.triggers.grammar.file import parse_triggers
 from pidispatch.domain.triggers.trigger import Triggers, bound_problems
 from pidispatch.errors import ConfigurationRefused
 from pidispatch.files import LiveFile

@@ -3,25 +3,18 @@
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
-from pidispatch.app.databases import opened
 from pidispatch.app.firing import ByHand, NotFired, entry_named
-from pidispatch.app.places import addresses, environment_for_others
-from pidispatch.app.reading import standing_of
+from pidispatch.app.installation import Installation
 from pidispatch.app.receipts import read_after
+from pidispatch.app.verbs.queue import standing_of
 from pidispatch.config import Settings
+from pidispatch.config.environment import environment_for_others
 from pidispatch.domain.triggers.inforce import ScheduleEntry
 from pidispatch.errors import DatabaseUnavailable, ImageMissing
 from pidispatch.flows.ingest import Ingest, LocalRequest, Submitted
-from pidispatch.ports import GitBox
-from pidispatch.queue.bells import RedisBell
-from pidispatch.queue.broker import INTERACTIVE, make_broker
-from pidispatch.runtime.engine import Engine
-from pidispatch.runtime.gitbox import DockerGitBox
-from pidispatch.runtime.mounts import DockerMounts
 from pidispatch.runtime.workspace import open_folder
 from pidispatch.store.database import Database
 from pidispatch.store.hosts.hosts import Hosts
@@ -107,32 +100,17 @@ class Desk:
             sleep(every)
 
 
-@contextmanager
-def desk(settings: Settings) -> Iterator[Desk]:
-    """Raises ConfigurationRefused, SchemaDiffers, DatabaseUnavailable."""
-    where = addresses(settings)
-    with opened(settings) as database:
-        installation = Hosts(database, host=settings.worker_name).installation(capacity=settings.concurrency)
-        broker = make_broker(where.redis, within=INTERACTIVE)
-        engine = Engine()
-        ingest = Ingest(
-            host=settings.worker_name,
-            arrivals=Arrivals(database),
-            bell=RedisBell(broker),
-            gitbox=git_box(engine, installation, settings),
-            open_folder=partial(open_folder, worker_uid=os.geteuid()),
-            default_image=settings.job_image,
-            clock=database.now,
-        )
-        try:
-            yield Desk(database, settings, ingest)
-        finally:
-            broker.close()
-            engine.close()
-
-
-def git_box(engine: Engine, installation: str, settings: Settings) -> GitBox:
-    mounts = DockerMounts(engine, settings.run_dir)
-    return DockerGitBox(
-        engine, installation=installation, mounts=mounts, environment=environment_for_others()
+def desk(here: Installation) -> Desk:
+    """Raises ConfigurationRefused (Redis must be known too), SchemaDiffers, DatabaseUnavailable."""
+    settings, bell, database = here.settings, here.bell, here.database
+    installation = Hosts(database, host=here.host).installation(capacity=settings.concurrency)
+    ingest = Ingest(
+        host=here.host,
+        arrivals=Arrivals(database),
+        bell=bell,
+        gitbox=here.runtime().git_box(installation, environment_for_others()),
+        open_folder=partial(open_folder, worker_uid=os.geteuid()),
+        default_image=settings.job_image,
+        clock=database.now,
     )
+    return Desk(database, settings, ingest)

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from pidispatch.app.databases import opened
-from pidispatch.app.places import host_zone
+from pidispatch.app.installation import Installation
 from pidispatch.app.standing import standing_triggers
+from pidispatch.app.triggerzone import host_zone
 from pidispatch.config import Settings
 from pidispatch.domain.runs.names import trigger_name
 from pidispatch.domain.schedules.timetable import Timetable
@@ -101,8 +101,9 @@ def read_triggers(settings: Settings) -> Triggers:
     return standing_triggers(settings).current()
 
 
-def standing(settings: Settings) -> Standing:
+def standing(here: Installation) -> Standing:
     """Never raises for a file or a database that cannot be read: that is what it tells."""
+    settings = here.settings
     problems: Sequence[str] = ()
     triggers = Triggers()
     try:
@@ -111,8 +112,7 @@ def standing(settings: Settings) -> Standing:
         problems = error.problems
     rows, without_rows = None, None
     try:
-        with opened(settings) as database:
-            rows = _rows(database, triggers)
+        rows = _rows(here.database, triggers)
     except PidispatchError as error:
         without_rows = str(error)
     entries = tuple(_entries(triggers, rows or _Rows(), settings.worker_name, asked=rows is not None))
@@ -120,10 +120,9 @@ def standing(settings: Settings) -> Standing:
     return Standing(file, problems, triggers.notes, entries, without_rows)
 
 
-def slots_of(settings: Settings, schedule: str, most: int) -> Sequence[SlotRecord]:
-    """The newest first. Raises as `opened`."""
-    with opened(settings) as database:
-        return latest_slots(database, schedule, most)
+def slots_of(here: Installation, schedule: str, most: int) -> Sequence[SlotRecord]:
+    """The newest first. Raises as `Installation.database`."""
+    return latest_slots(here.database, schedule, most)
 
 
 def named(found: Standing, name: str) -> Told:

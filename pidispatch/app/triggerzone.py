@@ -3,13 +3,10 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from pidispatch.app.actor import actor
-from pidispatch.app.databases import opened
-from pidispatch.app.places import host_zone
-from pidispatch.config import Settings
+from pidispatch.app.installation import Installation
+from pidispatch.config.environment import clock_zone
 from pidispatch.domain.limits.pausesfile import zone_name
 from pidispatch.errors import ConfigurationRefused
-from pidispatch.store.database import Database
 from pidispatch.store.hosts.zones import HostZones, settled_zones
 
 
@@ -25,24 +22,24 @@ class HostZone:
     before: str | None = None
 
 
-def shown(settings: Settings) -> HostZone:
-    """Raises as `opened`."""
-    with opened(settings) as database:
-        return _found(settings, database)
+def host_zone() -> str:
+    """The zone of this host's clock: TZ, else what /etc/localtime links to, else UTC."""
+    named, linked = clock_zone()
+    return zone_name(named) or zone_name(linked) or "UTC"
 
 
-def change(settings: Settings, name: str) -> HostZone:
-    """Workers follow within half a minute. Raises ConfigurationRefused for what is no zone, and as `opened`."""
+def shown(here: Installation, *, before: str | None = None) -> HostZone:
+    """Raises as `Installation.database`."""
+    settled = settled_zones(here.database).get(here.host)
+    if settled is None:
+        return HostZone(here.host, None, None, None, host_zone())
+    return HostZone(settled.host, settled.zone, settled.settled_at, settled.settled_by, host_zone(), before)
+
+
+def change(here: Installation, name: str) -> HostZone:
+    """Workers follow within half a minute. Raises ConfigurationRefused for what is no zone, and as `shown`."""
     zone = zone_name(name)
     if zone is None:
         raise ConfigurationRefused([f"{name!r} is no zone of the IANA database, such as Europe/Berlin"])
-    with opened(settings) as database:
-        before = HostZones(database, host=settings.worker_name, by=actor(settings)).change(zone)
-        return _found(settings, database, before=None if before is None else before.zone)
-
-
-def _found(settings: Settings, database: Database, *, before: str | None = None) -> HostZone:
-    settled = settled_zones(database).get(settings.worker_name)
-    if settled is None:
-        return HostZone(settings.worker_name, None, None, None, host_zone())
-    return HostZone(settled.host, settled.zone, settled.settled_at, settled.settled_by, host_zone(), before)
+    before = HostZones(here.database, host=here.host, by=here.actor).change(zone)
+    return shown(here, before=None if before is None else before.zone)

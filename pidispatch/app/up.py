@@ -4,37 +4,30 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from datetime import datetime
 
 from pidispatch import shipped
 from pidispatch.app.fulldisk import end_writers, full_disk, make_room, say_why
 from pidispatch.app.hostname import await_host_name
-from pidispatch.app.places import Addresses, addresses, environment, home_of
+from pidispatch.app.installation import Addresses, Installation, addresses, home_of
+from pidispatch.app.jobimage import ensure_image
 from pidispatch.app.providerfile import forwarded_environment, key_variables, provider_entries
 from pidispatch.config import AT_SIGTERM, AtSigterm, Settings
+from pidispatch.config.environment import environment
 from pidispatch.domain import words
 from pidispatch.errors import PidispatchError
-from pidispatch.gateway.client import ControlDoors
-from pidispatch.gateway.control import NAME as CONTROL
 from pidispatch.ports import KeptFiles
-from pidispatch.runtime.engine import Engine
-from pidispatch.runtime.image import check
-from pidispatch.runtime.imagebase import Base
-from pidispatch.runtime.imagebuild import build
 from pidispatch.services.account import server_account
 from pidispatch.services.embedded import embedded_postgres, embedded_valkey
 from pidispatch.services.home import Home
 from pidispatch.services.supervisor import Asked, Died, StopAsked, Tree
-from pidispatch.store import schema
-from pidispatch.store.database import Database
 from pidispatch.store.hosts.hosts import Hosts
 from pidispatch.store.keptfiles import KeptFilesToRead
 from pidispatch.store.runs.transitions import Runs
 
 Say = Callable[[str], None]
 
-OWN_IMAGE = "pi-job:latest"
 STOP_SECONDS = 60.0
 
 
@@ -45,13 +38,12 @@ class UpFailed(PidispatchError):
 def run_up(settings: Settings, *, detach_runs: bool, say: Say) -> None:
     """Return when asked to stop and everything has stopped. Raises AlreadyRunning, ServiceFailed, UpFailed."""
     try:
-        with running(settings, environment(), say) as (tree, database):
+        with running(settings, environment(), say) as (tree, here):
             say("Ctrl-C stops")
             ballast = home_of(settings).ballast
             _end(
                 tree.run(lambda: ballast.make(settings.ballast)),
-                settings,
-                database,
+                here,
                 detach_runs=detach_runs,
                 say=say,
             )
@@ -63,7 +55,7 @@ def run_up(settings: Settings, *, detach_runs: bool, say: Say) -> None:
 @contextmanager
 def running(
     settings: Settings, everything: Mapping[str, str], say: Say, *, echo: bool = True
-) -> Iterator[tuple[Tree, Database]]:
+) -> Iterator[tuple[Tree, Installation]]:
     """Services, schema, image, gateway and worker, for as long as the block lasts; from the main thread only.
 
     `everything` is the environment of the children, with secrets; `echo` shows what they log.
@@ -73,30 +65,28 @@ def running(
     ended = make_room(settings, home, say)
     with home.lock(server_account()), Tree(home.logs, echo=_without_servers(say) if echo else None) as tree:
         where = _start_services(settings, home, tree, say)
-        with closing(Database(where.database, pool_size=2, application="pidispatch up")) as database:
-            schema.upgrade(database, progress=say)
-            say_why(ended, Runs(database))
-            kept = KeptFilesToRead(database, host=settings.worker_name)
+        with Installation(settings, application="pidispatch up", connections=2, where=where) as here:
+            here.upgrade(say)
+            say_why(ended, Runs(here.database))
+            kept = KeptFilesToRead(here.database, host=here.host)
             forwarded_environment(
                 settings, everything, kept
             )  # refused here, not by each new start of a worker
-            ensure_image(settings, say)
-            _start_ours(settings, everything, tree, database)
+            ensure_image(here, say)
+            _start_ours(here, everything, tree)
             say(f"ready in {time.monotonic() - began:.1f} s")
-            yield tree, database
+            yield tree, here
 
 
-def _end(
-    ending: Asked | Died, settings: Settings, database: Database, *, detach_runs: bool, say: Say
-) -> None:
+def _end(ending: Asked | Died, here: Installation, *, detach_runs: bool, say: Say) -> None:
     match ending:
         case Asked() if not detach_runs:
-            stop_runs(settings, database, say)
+            stop_runs(here, say)
         case Asked():
             say("running boxes are left to the next `pidispatch up`")
         case Died(name, status):
             raise UpFailed(
-                f"{name} died with status {status}; see {home_of(settings).logs / name}.log{_why_full(settings, say)}"
+                f"{name} died with status {status}; see {here.home.logs / name}.log{_why_full(here.settings, say)}"
             )
 
 
@@ -133,38 +123,15 @@ def _start_services(settings: Settings, home: Home, tree: Tree, say: Say) -> Add
     return Addresses(database, redis)
 
 
-def ensure_image(settings: Settings, say: Say) -> None:
-    """Build our own image when it is missing or old; another's image is only looked for."""
-    state = check(settings.job_image, image_dir=shipped.folder("image"))
-    if state.ok:
-        return
-    if settings.job_image != OWN_IMAGE:
-        say(f"image {settings.job_image}: {'; '.join(state.problems)}")
-        return
-    build_image(settings, say)
-
-
-def build_image(settings: Settings, say: Say, *, base: Base = "auto") -> str:
-    """Build the job image under the configured name; returns its id."""
-    return build(
-        settings.job_image,
-        image_dir=shipped.folder("image"),
-        work_dir=settings.home / "cache" / "image",
-        progress=say,
-        base=base,
-        engine=Engine(),
-    )
-
-
-def _start_ours(settings: Settings, everything: Mapping[str, str], tree: Tree, database: Database) -> None:
-    await_host_name(settings, database)
-    doors = ControlDoors(settings.run_dir / CONTROL)
-    hosts = Hosts(database, host=settings.worker_name)
+def _start_ours(here: Installation, everything: Mapping[str, str], tree: Tree) -> None:
+    await_host_name(here)
+    settings, database = here.settings, here.database
+    hosts = Hosts(database, host=here.host)
     tree.add(
         "gateway",
         [sys.executable, "-m", "pidispatch.entrypoints.gateway"],
         everything,
-        ready=doors.ready,
+        ready=here.gateway.ready,
         stop_grace=40.0,
         cwd=settings.home,
     )
@@ -203,10 +170,9 @@ def exec_worker(
 
     `at_sigterm` is None for what is configured.
     """
-    with closing(Database(addresses(settings).database, pool_size=1)) as database:
-        schema.require(database)
-        await_host_name(settings, database)
-        kept = KeptFilesToRead(database, host=settings.worker_name)
+    with Installation(settings, application="pidispatch", where=addresses(settings)) as here:
+        kept = KeptFilesToRead(here.database, host=here.host)
+        await_host_name(here)
         forwarded_environment(settings, environment(), kept)
         own = without_keys(environment(), settings, kept)
     if at_sigterm is not None:
@@ -217,15 +183,15 @@ def exec_worker(
     os.execve(command[0], command, own)  # noqa: S606 - the same program, no shell
 
 
-def stop_runs(settings: Settings, database: Database, say: Say) -> None:
+def stop_runs(here: Installation, say: Say) -> None:
     """Name the live runs, ask them to stop, and wait until their records are written."""
-    runs = Runs(database)
-    live = runs.occupants(settings.worker_name)
+    runs = Runs(here.database)
+    live = runs.occupants(here.host)
     for run in live:
         say(f"stopping {run.public_id}")
         runs.request_stop(run.run_id, reason=words.SHUTDOWN)
     deadline = time.monotonic() + STOP_SECONDS
-    while runs.occupants(settings.worker_name) and time.monotonic() < deadline:
+    while runs.occupants(here.host) and time.monotonic() < deadline:
         time.sleep(0.25)
-    for run in runs.occupants(settings.worker_name):
+    for run in runs.occupants(here.host):
         say(f"{run.public_id} has not stopped; the next `pidispatch up` goes on with it")

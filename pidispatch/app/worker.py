@@ -13,11 +13,12 @@ import structlog
 from pidispatch import __version__
 from pidispatch.app.adapters import Adapters
 from pidispatch.app.hostname import HostNameTaken
+from pidispatch.app.installation import Installation, addresses
 from pidispatch.app.keeping import limits_in_words
 from pidispatch.app.marks import mark_keeper, mark_reader
 from pidispatch.app.monitor import Monitor
-from pidispatch.app.places import addresses, host_zone
 from pidispatch.app.rooms import disk_bounds, lacks_room, places_of
+from pidispatch.app.triggerzone import host_zone
 from pidispatch.app.waiting import wait_keeper
 from pidispatch.config import AtSigterm, Settings, without_effect
 from pidispatch.domain.health.hostidentity import Identity
@@ -35,18 +36,17 @@ from pidispatch.flows.finish import Finisher
 from pidispatch.flows.launch import BoxLimits, Launcher
 from pidispatch.flows.sessions import SessionKeeper
 from pidispatch.gateway.client import open_doors
+from pidispatch.ports import GitBox
 from pidispatch.queue.admission import Admission
 from pidispatch.queue.bells import RedisBell, queue_of
 from pidispatch.queue.boot import AtBoot, PrefetchThreads, WarmThreads
-from pidispatch.queue.broker import WokenBroker, check_redis, make_broker
+from pidispatch.queue.broker import WokenBroker, make_broker
+from pidispatch.queue.server import check_redis
 from pidispatch.queue.shutdown import PromptShutdown
 from pidispatch.queue.threads import BesideTheWorker
 from pidispatch.runtime.filesystems import measure
-from pidispatch.runtime.gitbox import DockerGitBox
 from pidispatch.runtime.usage import written_by
-from pidispatch.store import schema
 from pidispatch.store.admission.transaction import Admissions
-from pidispatch.store.database import Database
 from pidispatch.store.hosts.zones import HostZones
 from pidispatch.store.runs.chains import Chains
 from pidispatch.store.runs.sessions import Sessions
@@ -79,12 +79,11 @@ def build_worker(settings: Settings) -> WorkerApp:
     Among what is refused is a host name under which another machine lives.
     """
     where = addresses(settings)
-    database = Database(where.database, application="pidispatch worker")
-    schema.require(database)
+    here = Installation(settings, application="pidispatch worker", connections=5, where=where)
+    _ = here.database  # refused before anything else when its schema differs
     for problem in check_redis(where.redis):
         log.warning("redis_is_not_durable", problem=problem)
-    worker = f"{settings.worker_name}:{os.getpid()}:{secrets.token_hex(2)}"
-    adapters = Adapters(settings, where, database, worker)
+    adapters = Adapters(here, worker=f"{here.host}:{os.getpid()}:{secrets.token_hex(2)}")
     adapters.files.check()
     adapters.policies.load()
     adapters.triggers.load()
@@ -117,7 +116,7 @@ def _joined(adapters: Adapters, installation: str, identity: Identity) -> Worker
     admission = Admission(gate)
     shutdown = PromptShutdown(begin=beside.begin_to_end, wait=_leaving(adapters))
     broker = make_broker(
-        adapters.where.redis,
+        adapters.here.addresses.redis,
         middleware=[
             shutdown,
             AtBoot(queue_of(adapters.host), lambda: _register(adapters, identity)),
@@ -128,7 +127,7 @@ def _joined(adapters: Adapters, installation: str, identity: Identity) -> Worker
         ],
     )
     bell = RedisBell(broker)
-    gitbox = _git_box(adapters, installation)
+    gitbox = adapters.git_box(installation)
     cleanup = Cleanup(boxes=adapters.boxes, doors=adapters.doors, files=adapters.files, bell=bell)
     finisher = Finisher(
         host=adapters.host,
@@ -169,7 +168,7 @@ def _joined(adapters: Adapters, installation: str, identity: Identity) -> Worker
         adapters.settings, adapters.database, host=adapters.host, worker=adapters.worker, bell=bell
     )
     beside.add(keeper.run, wake=keeper.wake)
-    beside.add(Monitor(adapters.settings, adapters.where, adapters.engine).run)
+    beside.add(Monitor(_of_monitor(adapters.here), adapters.engine).run)
     beside.add(_room_keeper(adapters, installation).run)
     beside.add(FileWatch([adapters.policies.look, adapters.triggers.look]).run)
     beside.at_end(lambda: adapters.hosts.leave(adapters.worker))
@@ -217,7 +216,7 @@ def _gate(adapters: Adapters) -> AdmissionGate:
     )
 
 
-def _chains(adapters: Adapters, gitbox: DockerGitBox) -> ChainCollector:
+def _chains(adapters: Adapters, gitbox: GitBox) -> ChainCollector:
     settings = adapters.settings
     return ChainCollector(
         chains=Chains(adapters.database),
@@ -231,8 +230,8 @@ def _chains(adapters: Adapters, gitbox: DockerGitBox) -> ChainCollector:
     )
 
 
-def _git_box(adapters: Adapters, installation: str) -> DockerGitBox:
-    return DockerGitBox(adapters.engine, installation=installation, mounts=adapters.mounts)
+def _of_monitor(here: Installation) -> Installation:
+    return Installation(here.settings, application="pidispatch health", where=here.addresses)
 
 
 def _sessions(adapters: Adapters) -> SessionKeeper:
@@ -275,7 +274,7 @@ def _launcher(adapters: Adapters, installation: str, cleanup: Cleanup) -> Launch
 
 def _reconciler(adapters: Adapters, installation: str, finisher: Finisher, bell: RedisBell) -> Reconciler:
     gate_root: Path = adapters.settings.run_dir
-    git_box = _git_box(adapters, installation)
+    git_box = adapters.git_box(installation)
     return Reconciler(
         host=adapters.host,
         installation=installation,

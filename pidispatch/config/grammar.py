@@ -7,10 +7,9 @@ from pathlib import Path
 
 from pidispatch.domain.money import WANTED as AMOUNT_WANTED
 from pidispatch.domain.money import micros_of
+from pidispatch.domain.names import MODELS_MAX, NAME_WANTED, is_name, is_provider_and_model
 from pidispatch.domain.text.address import WANTED as ADDRESS_WANTED
 from pidispatch.domain.text.address import ListenAddress, listen_address
-from pidispatch.domain.triggers.grammar.cron import NAME_WANTED, is_name
-from pidispatch.domain.triggers.grammar.models import MODELS_MAX, is_provider_and_model
 
 WHOLE_MAX = 2**53 - 1  # the largest integer that every JSON reader keeps
 COUNT_MAX = 2**31 - 1  # what an integer column holds

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Annotated
 
-from pydantic import Field, SecretStr
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from pidispatch.config import urls
 from pidispatch.config.grammar import GIBIBYTE, MEBIBYTE
@@ -57,16 +56,14 @@ from pidispatch.config.sources import Source
 AT_SIGTERM = "PIDISPATCH_AT_SIGTERM"
 
 
-class Settings(BaseSettings):
+class Settings(BaseModel):
     """What the operator decided. Made by `load` only; it reads nothing by itself and prints no secret.
 
     Sizes are bytes, `job_timeout` seconds; None means that a limit or feature is off. Without `database_url` or
     `broker_url` the embedded server is used.
     """
 
-    model_config = SettingsConfigDict(
-        frozen=True, extra="forbid", hide_input_in_errors=True, validate_default=False
-    )
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     home: Directory = Field(alias="PIDISPATCH_HOME")
     run_dir: RunDirectory = Field(alias="PIDISPATCH_RUN_DIR")
@@ -174,19 +171,6 @@ class Settings(BaseSettings):
     dispatch_run_roots: Paths = Field((), alias="PI_DISPATCH_RUN_ROOTS")  # empty: no folder passes
 
     sources: Mapping[str, Source] = Field(default_factory=dict, repr=False, exclude=True)
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Take only what `load` hands over, so that each value's origin is known and tests see no environment."""
-        del settings_cls, env_settings, dotenv_settings, file_secret_settings
-        return (init_settings,)
 
     @property
     def wait_programs(self) -> dict[str, str]:

@@ -4,9 +4,7 @@ import os
 import resource
 import sys
 
-from pidispatch.app.gateway import build_gateway
-from pidispatch.app.logs import log_json
-from pidispatch.app.places import read_settings
+from pidispatch.app.loading import loading
 from pidispatch.errors import PidispatchError
 from pidispatch.services.parentpipe import VARIABLE as PARENT_PIPE
 from pidispatch.services.parentpipe import exit_when_parent_dies
@@ -15,6 +13,10 @@ MOST_SOCKETS = 65_536
 
 
 def main() -> int:
+    with loading():
+        from pidispatch.app.gateway import build_gateway
+        from pidispatch.app.logs import log_json
+        from pidispatch.config.environment import read_settings
     log_json()
     _allow_many_sockets()
     if PARENT_PIPE in os.environ:

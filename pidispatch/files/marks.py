@@ -6,7 +6,8 @@ from pathlib import Path
 
 import structlog
 
-from pidispatch.domain.triggers.grammar import parse_triggers, with_disarmed, without_disarmed
+from pidispatch.domain.triggers.grammar.file import parse_triggers
+from pidispatch.domain.triggers.grammar.marking import with_disarmed, without_disarmed
 from pidispatch.domain.triggers.oneshot import is_once
 from pidispatch.domain.triggers.trigger import Disarmed, Trigger, Triggers
 from pidispatch.errors import ConfigurationRefused, FileInUse

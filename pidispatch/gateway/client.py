@@ -14,6 +14,7 @@ from pidispatch.domain.providers.calls import ProviderFacts
 from pidispatch.domain.providers.rates import Rating
 from pidispatch.errors import GatewayUnavailable
 
+NAME = "gateway.sock"  # in the run directory
 QUICK_SECONDS = 10.0
 CLOSE_SECONDS = 40.0
 REDACT_SECONDS = 60.0

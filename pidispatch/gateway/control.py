@@ -13,13 +13,13 @@ from pidispatch.domain.providers.rates import Rating
 from pidispatch.domain.text.redaction import MOST_TEXT, Redactor
 from pidispatch.errors import DatabaseUnavailable
 from pidispatch.gateway.calls.pressure import Pressure
+from pidispatch.gateway.client import NAME
 from pidispatch.gateway.door.doors import Doors
 from pidispatch.gateway.http.http1 import Head, Wire, problem
 from pidispatch.gateway.http.listener import Listener
 from pidispatch.gateway.prices.table import Prices
 from pidispatch.gateway.providers import Providers
 
-NAME = "gateway.sock"
 _RUN = re.compile(r"/runs/([1-9][0-9]{0,18})(/directory)?")
 _RUN_ID = re.compile(r"[1-9][0-9]{0,18}")
 _PROVIDER = re.compile(r"/providers/([A-Za-z0-9._-]{1,64})")

@@ -22,7 +22,8 @@ from pidispatch.gateway.calls.pressure import Pressure
 from pidispatch.gateway.calls.proxy import HOLD_SECONDS, Proxy
 from pidispatch.gateway.calls.reach import Reach
 from pidispatch.gateway.calls.settling import Settler
-from pidispatch.gateway.control import NAME, Control, Knowledge
+from pidispatch.gateway.client import NAME
+from pidispatch.gateway.control import Control, Knowledge
 from pidispatch.gateway.door.doors import DRAIN_SECONDS, NO_STOPS, Doors, Stopper
 from pidispatch.gateway.door.keys import load_secret
 from pidispatch.gateway.egress.tunnel import Egress

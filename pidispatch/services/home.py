@@ -13,10 +13,9 @@ from pidispatch.errors import ConfigurationRefused
 from pidispatch.services.account import Account, require_reach
 from pidispatch.services.ballast import Ballast
 from pidispatch.services.faults import AlreadyRunning
-from pidispatch.services.leftover import pid_in
-from pidispatch.services.postgres import SOCKET_NAME as POSTGRES_SOCKET
 from pidispatch.services.sockets import require_short
 
+POSTGRES_SOCKET = ".s.PGSQL.5432"
 # A reader of `running_urls` holds the lock for an instant; that must not look like a second `up`.
 _LOCK_PATIENCE = 0.5
 
@@ -165,3 +164,12 @@ def _take(descriptor: int, file: Path, home: Path) -> None:
             time.sleep(0.02)
         else:
             return
+
+
+def pid_in(file: Path) -> int:
+    """The number in the first line of a pid file; 0 when there is none."""
+    try:
+        line = file.read_text(errors="replace").partition("\n")[0].strip()
+    except OSError:
+        return 0
+    return int(line) if line.isascii() and line.isdecimal() and len(line) < 10 else 0

@@ -30,15 +30,6 @@ def _works_in(process: psutil.Process, directory: Path) -> bool:
         return False
 
 
-def pid_in(file: Path) -> int:
-    """The number in the first line of a pid file; 0 when there is none."""
-    try:
-        line = file.read_text(errors="replace").partition("\n")[0].strip()
-    except OSError:
-        return 0
-    return int(line) if line.isascii() and line.isdecimal() and len(line) < 10 else 0
-
-
 def end_occupant(process: psutil.Process, name: str, steps: Sequence[tuple[signal.Signals, float]]) -> None:
     """Wait for a server that is already stopping, then ask, then insist; raises ServiceFailed if it stays."""
     for number, seconds in steps:

@@ -10,10 +10,10 @@ from pidispatch.services.account import Account, give_directory, require_reach
 from pidispatch.services.binaries import PostgresBinaries, find_postgres
 from pidispatch.services.carry import reachable_postgres
 from pidispatch.services.faults import ServiceFailed
-from pidispatch.services.leftover import end_occupant, occupant, pid_in
+from pidispatch.services.home import POSTGRES_SOCKET, pid_in
+from pidispatch.services.leftover import end_occupant, occupant
 from pidispatch.services.sockets import connected, require_short
 
-SOCKET_NAME = ".s.PGSQL.5432"
 # SIGINT: roll back and stop; SIGQUIT: stop now and recover at the next start.
 _STOP = ((signal.SIGINT, 30.0), (signal.SIGQUIT, 5.0))
 _PROGRAMS = frozenset({"postgres"})
@@ -36,7 +36,7 @@ class EmbeddedPostgres:
         ready_within: float = 120.0,
     ) -> None:
         self.data_dir, self.run_dir, self.account = data_dir, run_dir, account
-        self.socket = run_dir / SOCKET_NAME
+        self.socket = run_dir / POSTGRES_SOCKET
         self.log = log or data_dir.with_name("postgres.log")
         self._wanted, self._durable, self._ready_within = binaries, durable, ready_within
         self._binaries: PostgresBinaries | None = None
@@ -92,7 +92,7 @@ class EmbeddedPostgres:
     def _clear_leftovers(self) -> None:
         """End a server of ours that outlived its parent, and forget files that name a process which is none."""
         pid_file = self.data_dir / "postmaster.pid"
-        lock_file = self.run_dir / f"{SOCKET_NAME}.lock"
+        lock_file = self.run_dir / f"{POSTGRES_SOCKET}.lock"
         for file in (pid_file, lock_file):
             left = occupant(pid_in(file), self.data_dir, _PROGRAMS)
             if left is not None:

@@ -5,9 +5,9 @@ import json
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from pidispatch.app import busy
+from pidispatch.app import health
+from pidispatch.app.installation import Addresses, Installation
 from pidispatch.app.monitor import Monitor
-from pidispatch.app.places import Addresses
 from pidispatch.config import load
 from pidispatch.domain.health.health import FaultWord
 from tests.cli.lives import begin, call, end
@@ -34,7 +34,7 @@ def monitor(database_url, redis_url, tmp_path):
     monitors = []
 
     def made(database=database_url, redis=redis_url):
-        monitors.append(Monitor(settings, Addresses(database, redis)))
+        monitors.append(Monitor(Installation(settings, where=Addresses(database, redis))))
         return monitors[-1]
 
     yield made
@@ -61,8 +61,8 @@ def test_all_is_well(monitor):
 
 
 def test_a_busy_provider_has_a_gauge(monitor, monkeypatch):
-    monkeypatch.setattr(busy, "ControlDoors", lambda control: AllBusy())
-    monkeypatch.setattr(busy.os, "access", lambda path, mode: True)
+    monkeypatch.setattr(Installation, "gateway", AllBusy())
+    monkeypatch.setattr(health.os, "access", lambda path, mode: True)
 
     found = read(monitor().metrics())["pidispatch_provider_busy_seconds"]
 
@@ -74,6 +74,9 @@ def test_a_busy_provider_has_a_gauge(monitor, monkeypatch):
 
 
 class AllBusy:
+    def ready(self, *, seconds):
+        return True
+
     def busy_providers(self, *, seconds):
         return {"anthropic": utc(2099, 1, 1), "openrouter/meta/llama": utc(2099, 1, 1)}
 

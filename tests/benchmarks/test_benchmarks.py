@@ -15,6 +15,7 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 # What makes each one small, and its arguments.
 SMALL = {
     "admission": ({"PROCESSES": (1, 2), "FULL": (50, 100), "EACH": 4, "WARM": 1}, ["--rounds", "1"]),
+    "commands": ({"COMMANDS": {"--help": "help", "runs": "read"}}, ["--rounds", "1"]),
     "gateway": ({"CALLS": {1: (2, 1)}, "STREAMS": (1,), "FLAT": 20, "WORDS": 40}, ["--rounds", "1"]),
     "triggers": ({"MANY": 60, "MATCHES": 1, "SECONDS": 2}, []),
 }

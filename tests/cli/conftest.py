@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 import structlog
 
-from pidispatch.app import submit
-from pidispatch.domain.box.facts import FolderState
 from pidispatch.entrypoints.cli import main
+from pidispatch.ports import FolderState
+from pidispatch.runtime.dockerruntime import DockerRuntime
 
 HOST = "h1"
 SOMEBODY = 12345
@@ -92,7 +92,7 @@ def pidispatch(command, bare, database_url, redis_url):
 @pytest.fixture
 def gitbox(monkeypatch):
     box = FakeGitBox()
-    monkeypatch.setattr(submit, "git_box", lambda *_: box)
+    monkeypatch.setattr(DockerRuntime, "git_box", lambda *_: box)
     return box
 
 

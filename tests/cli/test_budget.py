@@ -4,7 +4,7 @@ from datetime import date, datetime, timedelta
 
 import pytest
 
-from pidispatch.app import reading
+from pidispatch.app.verbs import queue
 from pidispatch.domain.limits.policy import Policy, ScopeCaps
 from pidispatch.domain.limits.windows import Cap, Period, Unit
 from pidispatch.entrypoints.cli.wording import amount, window_name
@@ -38,7 +38,7 @@ def policy(monkeypatch):
     """`policy(…)` puts a policy, or a refusal of one, in force."""
 
     def put(value):
-        monkeypatch.setattr(reading.FilePolicies, "current", lambda self: value)
+        monkeypatch.setattr(queue.FilePolicies, "current", lambda self: value)
         return value
 
     return put

@@ -6,7 +6,7 @@ import time
 import pytest
 from sqlalchemy import text
 
-from pidispatch.app import cancelling
+from pidispatch.app.verbs import control
 from pidispatch.domain.runs.outcome import End
 from pidispatch.domain.runs.run import BoxEnd, Outcome
 from pidispatch.store.runs.endings import Endings
@@ -31,7 +31,7 @@ def silence(database):
 @pytest.fixture
 def impatient(monkeypatch):
     """Nobody stops the boxes in these tests, so nobody waits long for it."""
-    monkeypatch.setattr(cancelling, "WAIT_SECONDS", 0.5)
+    monkeypatch.setattr(control, "WAIT_SECONDS", 0.5)
 
 
 def stops_when_asked(database, claim):

@@ -17,7 +17,7 @@ from pidispatch.domain.box.sandbox import (
     ROLE_JOB,
 )
 from pidispatch.runtime.engine import Engine
-from pidispatch.store import schema
+from pidispatch.store import migrating
 from pidispatch.store.hosts.hosts import Hosts
 from pidispatch.store.runs.transitions import Runs
 from tests.cli.lives import begin, call, end
@@ -114,7 +114,10 @@ def doctor(pidispatch, around, bare, database):
     with ExitStack() as stack:
         stack.enter_context(scripted_engine(around.folder / "gateway.sock", around.gateway))
         stack.enter_context(scripted_engine(around.folder / "docker.sock", around.engine))
-        bare.setattr("pidispatch.app.doctor.Engine", lambda: Engine(f"unix://{around.folder}/docker.sock"))
+        bare.setattr(
+            "pidispatch.runtime.dockerruntime.Engine",
+            lambda **_: Engine(f"unix://{around.folder}/docker.sock"),
+        )
 
         def run(*arguments):
             listed = [{"Id": container_id} for container_id in around.containers]
@@ -238,7 +241,7 @@ def test_a_pause_is_a_warning(doctor, pidispatch):
 def test_no_fault_hides_another(command, bare, redis_url, tmp_path):
     bare.setenv("DATABASE_URL", "postgresql://u:hunter2-s3cret@/d?host=/nonexistent")
     bare.setenv("REDIS_URL", "redis://127.0.0.1:1")
-    bare.setattr("pidispatch.app.doctor.Engine", lambda: Engine("tcp://127.0.0.1:1"))
+    bare.setattr("pidispatch.runtime.dockerruntime.Engine", lambda **_: Engine("tcp://127.0.0.1:1"))
     (tmp_path / "overlay.json").write_text('{"dailyCap": 0}')
     bare.setenv("PI_SETTINGS_FILE", str(tmp_path / "overlay.json"))
 
@@ -290,7 +293,7 @@ def test_a_schedule_is_looked_after_or_that_is_said(pidispatch, database):
 
 
 def test_a_schema_that_is_behind_is_a_failure_and_its_rows_are_left_alone(pidispatch, database):
-    schema.downgrade(database, "base")
+    migrating.downgrade(database, "base")
 
     said = pidispatch("doctor", "--json")
 

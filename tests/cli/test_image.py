@@ -2,7 +2,7 @@
 
 import pytest
 
-from pidispatch.app import images
+from pidispatch.app import jobimage
 from pidispatch.runtime.engine import Engine
 from pidispatch.runtime.image import ImageCheck
 from tests.support.boxes import image_or_skip
@@ -14,7 +14,7 @@ def test_an_image_that_is_wrong_says_how_and_the_way_out(command, monkeypatch):
     found = ImageCheck(
         "pi-job:x", "sha256:1", "1.5.0", ("it holds pi 1.5.0",), "run `pidispatch image build`"
     )
-    monkeypatch.setattr(images, "check", lambda tag, image_dir, engine: found)
+    monkeypatch.setattr(jobimage, "check", lambda tag, image_dir, engine: found)
 
     said = command("image", "check")
     document = command("image", "check", "--json").document
@@ -27,7 +27,7 @@ def test_an_image_that_is_wrong_says_how_and_the_way_out(command, monkeypatch):
 
 def test_an_image_that_is_right_ends_0(command, monkeypatch):
     monkeypatch.setattr(
-        images, "check", lambda tag, image_dir, engine: ImageCheck(tag, "sha256:1", "1.6.0", (), "")
+        jobimage, "check", lambda tag, image_dir, engine: ImageCheck(tag, "sha256:1", "1.6.0", (), "")
     )
 
     said = command("image", "check")

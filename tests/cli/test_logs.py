@@ -10,6 +10,7 @@ from pidispatch.app import output
 from pidispatch.domain.text.redaction import MASK, Redactor
 from pidispatch.errors import EngineUnavailable
 from pidispatch.runtime.docker import DockerBoxes
+from pidispatch.runtime.dockerruntime import DockerRuntime
 from pidispatch.runtime.engine import Engine
 from tests.cli.lives import begin, end, meanwhile
 from tests.fakes.boxes import FakeBoxes
@@ -36,7 +37,7 @@ def gateway(bare, make_house, run_dir):
 @pytest.fixture
 def boxes(monkeypatch, gateway):
     boxes = FakeBoxes()
-    monkeypatch.setattr(output, "box_watch", lambda engine: boxes)
+    monkeypatch.setattr(DockerRuntime, "boxes", boxes)
     return boxes
 
 

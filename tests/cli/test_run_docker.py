@@ -162,7 +162,7 @@ def test_a_missing_image_is_named_with_the_way_out(run, repository, bare):
 
 def test_an_engine_that_is_away_is_one_line(run, repository, bare, database):
     repository.commit()
-    bare.setattr("pidispatch.app.submit.Engine", lambda: Engine("tcp://127.0.0.1:1"))
+    bare.setattr("pidispatch.runtime.dockerruntime.Engine", lambda **_: Engine("tcp://127.0.0.1:1"))
 
     said = run()
 

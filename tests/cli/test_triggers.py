@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import text
 
-from pidispatch.domain.triggers.grammar import parse_triggers
+from pidispatch.domain.triggers.grammar.file import parse_triggers
 from pidispatch.domain.triggers.inforce import standing_of
 from pidispatch.upkeep.scheduledruns import ScheduledRuns
 from tests.cli.lives import begin, end

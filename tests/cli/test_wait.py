@@ -73,11 +73,11 @@ def test_a_program_gets_the_ended_run(wait, database):
 
 ON_A_TERMINAL = """
 import sys
-from pidispatch.app import submit
 from pidispatch.entrypoints.cli import main
+from pidispatch.runtime.dockerruntime import DockerRuntime
 from tests.cli.conftest import FakeGitBox
 
-submit.git_box = lambda engine, installation, settings: FakeGitBox()
+DockerRuntime.git_box = lambda runtime, installation, environment: FakeGitBox()
 main()
 """
 

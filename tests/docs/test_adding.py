@@ -185,7 +185,8 @@ BOUND = """
 import json
 from alembic.script import ScriptDirectory
 from pidispatch.domain.runs.ask import Ask
-from pidispatch.domain.triggers.grammar import parse_triggers, write_triggers
+from pidispatch.domain.triggers.grammar.file import parse_triggers
+from pidispatch.domain.triggers.grammar.printing import write_triggers
 from pidispatch.store.tables import METADATA
 from pidispatch.store.runs.submissions import ASK_SQL
 

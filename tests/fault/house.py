@@ -20,15 +20,15 @@ from pidispatch.domain.runs.names import folder_mutex, folder_scope
 from pidispatch.domain.runs.run import NewRun
 from pidispatch.entrypoints.scripted import ScriptedProvider, ScriptedRequest
 from pidispatch.errors import DatabaseUnavailable
+from pidispatch.gateway.client import NAME as CONTROL
 from pidispatch.gateway.client import ControlDoors
-from pidispatch.gateway.control import NAME as CONTROL
 from pidispatch.services.account import server_account
 from pidispatch.services.cluster import DATABASE
 from pidispatch.services.faults import ServiceFailed
 from pidispatch.services.postgres import EmbeddedPostgres
 from pidispatch.services.program import Program
 from pidispatch.services.valkey import EmbeddedValkey
-from pidispatch.store import schema
+from pidispatch.store import migrating
 from pidispatch.store.database import Database
 from tests.fault.clock import Clock
 from tests.fault.engine import Engine
@@ -92,7 +92,7 @@ class House:
         if self.pooler is not None:
             self.pooler.start()
         self.database = Database(self.url, pool_size=2, application="fault harness")
-        schema.upgrade(self.database)
+        migrating.upgrade(self.database)
         self.home.mkdir(exist_ok=True)
         environment = self._environment()
         doors = ControlDoors(self.home / "run" / CONTROL)

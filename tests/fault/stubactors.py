@@ -3,14 +3,14 @@
 Redis, Postgres, the gateway and the files are real.
 """
 
-from pidispatch.app import adapters, worker
+from pidispatch.runtime.dockerruntime import DockerRuntime
 from tests.fakes.mounts import FakeMounts
 from tests.fakes.outside import FakeImages
 from tests.fault.stubs import NoHelpers, stub_boxes
 
-adapters.DockerBoxes = stub_boxes
-adapters.DockerMounts = lambda *_: FakeMounts()
-adapters.DockerImages = lambda engine: FakeImages()
-worker.DockerGitBox = NoHelpers
+DockerRuntime.boxes = stub_boxes()
+DockerRuntime.mounts = FakeMounts()
+DockerRuntime.images = FakeImages()
+DockerRuntime.git_box = lambda runtime, installation: NoHelpers()
 
-from pidispatch.actors import app, broker  # noqa: E402, F401 - after the names have been replaced
+from pidispatch.actors import app, broker  # noqa: E402, F401 - after the parts have been replaced

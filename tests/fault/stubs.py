@@ -38,12 +38,9 @@ class WatchedBoxes(StubBoxes):
 class NoHelpers:
     """Where boxes are stubs, git is asked in none."""
 
-    def __init__(self, engine: object, *, installation: str, mounts: object) -> None:
-        pass
-
     def sweep(self) -> int:
         return 0
 
 
-def stub_boxes(engine: object) -> WatchedBoxes:
+def stub_boxes() -> WatchedBoxes:
     return WatchedBoxes(Path(os.environ[VARIABLE]), os.environ["DATABASE_URL"])

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from pidispatch.domain.triggers.grammar import without_disarmed
+from pidispatch.domain.triggers.grammar.marking import without_disarmed
 from pidispatch.domain.triggers.subject import RunSubject
 from pidispatch.store.triggers.arrivals import Arrivals
 from tests.flows.site import Site

@@ -9,7 +9,8 @@ import pytest
 from pidispatch.errors import QueueUnavailable
 from pidispatch.queue.bells import RedisBell, queue_of
 from pidispatch.queue.boot import PrefetchThreads
-from pidispatch.queue.broker import check_redis, make_broker
+from pidispatch.queue.broker import make_broker
+from pidispatch.queue.server import check_redis
 
 
 @pytest.fixture

@@ -6,13 +6,13 @@ import pytest
 from sqlalchemy import event, text
 
 from pidispatch.domain.limits.admission import Admitted
-from pidispatch.domain.providers.calls import CallEnd
 from pidispatch.domain.runs.chaintree import ChainAnswer, Harvest, TreeCaps
 from pidispatch.domain.runs.names import chained_run_id
 from pidispatch.domain.runs.outbox import Child, RequestRefusal
 from pidispatch.domain.runs.outcome import End
 from pidispatch.domain.runs.run import BoxEnd, Outcome, Result
 from pidispatch.errors import StaleEpoch
+from pidispatch.ports import CallEnd
 from pidispatch.store.read.detail import run_detail
 from pidispatch.store.runs import requeueing
 from pidispatch.store.runs.calls import PostgresCallLedger, PostgresTickets

@@ -6,7 +6,7 @@ from datetime import timedelta
 from sqlalchemy import text
 
 from pidispatch.domain.limits.admission import Admitted
-from pidispatch.domain.triggers.grammar import parse_triggers
+from pidispatch.domain.triggers.grammar.file import parse_triggers
 from pidispatch.domain.triggers.inforce import standing_of
 from tests.store.builders import a_host, a_run, try_next, value
 from tests.support.timed import UTC_EVERYWHERE, the_schedules

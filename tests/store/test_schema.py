@@ -5,10 +5,11 @@ from pathlib import Path
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import text
 
 from pidispatch.errors import SchemaDiffers
-from pidispatch.store import schema, versions
+from pidispatch.store import migrating, schema, versions
 from pidispatch.store.database import Database
 from pidispatch.store.tables import METADATA
 from tests.store.builders import a_boxed_run, a_host, value
@@ -29,7 +30,7 @@ def test_an_empty_database_is_behind_and_an_upgrade_makes_it_ok(empty):
         schema.require(empty)
 
     lines = []
-    after = schema.upgrade(empty, progress=lines.append)
+    after = migrating.upgrade(empty, progress=lines.append)
 
     assert after.fit is schema.Fit.OK
     assert lines[0] == "schema: empty -> 0001: The first tables"
@@ -45,17 +46,17 @@ def test_a_database_of_a_newer_version_is_refused_with_both_revisions(database):
     with pytest.raises(SchemaDiffers, match=f"ahead: it is at 9999, this version needs {NEWEST}"):
         schema.require(database)
     with pytest.raises(SchemaDiffers):
-        schema.upgrade(database)
+        migrating.upgrade(database)
 
 
 def test_upgrade_twice_keeps_rows_and_downgrade_leaves_nothing(database):
     a_host(database)
     a_boxed_run(database)
 
-    schema.upgrade(database)
+    migrating.upgrade(database)
     assert value(database, "SELECT count(*) FROM runs") == 1
 
-    schema.downgrade(database, "base")
+    migrating.downgrade(database, "base")
     left = value(
         database,
         "SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
@@ -66,7 +67,7 @@ def test_upgrade_twice_keeps_rows_and_downgrade_leaves_nothing(database):
         "SELECT count(*) FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = 'public'",
     )
     assert (left, functions) == (0, 0)
-    schema.upgrade(database)
+    migrating.upgrade(database)
     assert value(database, "SELECT count(*) FROM runs") == 0
 
 
@@ -76,6 +77,26 @@ def test_the_models_and_the_migrations_agree(database):
             connection, opts={"compare_type": True, "version_table": versions.TABLE}
         )
         assert compare_metadata(context, METADATA) == []
+
+
+def test_the_revisions_told_by_file_names_are_those_of_the_migrations():
+    scripts = ScriptDirectory.from_config(migrating.alembic_config())
+
+    assert schema.known_revisions() == {script.revision for script in scripts.walk_revisions()}
+    assert [max(schema.known_revisions())] == scripts.get_heads()
+
+
+def test_the_tables_whose_absence_is_told_are_those_of_the_models():
+    assert set(schema.TABLES) == set(METADATA.tables)
+
+
+def test_without_migrations_no_database_passes(monkeypatch, tmp_path, database):
+    (tmp_path / "versions").mkdir()
+    (tmp_path / "versions" / "__init__.py").touch()
+    monkeypatch.setattr(schema.shipped, "folder", lambda _name: tmp_path)
+
+    with pytest.raises(RuntimeError, match="no migrations"):
+        schema.require(database)
 
 
 def test_every_table_and_view_says_what_it_is(database):

@@ -7,7 +7,7 @@ import pytest
 from pidispatch.domain.limits.admission import Admitted, Refused
 from pidispatch.domain.runs.outcome import End
 from pidispatch.domain.runs.run import BoxEnd, Outcome
-from pidispatch.domain.triggers.grammar import without_disarmed
+from pidispatch.domain.triggers.grammar.marking import without_disarmed
 from pidispatch.domain.triggers.subject import RunSubject
 from pidispatch.errors import CannotRearm, DatabaseUnavailable
 from pidispatch.files import MarkedFile

@@ -1,6 +1,6 @@
 """Check the room on this host's file systems, and the ballast that a full one needs."""
 
-from pidispatch.app.places import home_of
+from pidispatch.app.installation import home_of
 from pidispatch.app.rooms import disk_bounds, places_of
 from pidispatch.config import Settings
 from pidispatch.domain.box.disks import DiskRoom

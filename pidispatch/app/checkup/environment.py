@@ -15,7 +15,7 @@ from pidispatch.domain.limits.policy import Policy
 from pidispatch.errors import ConfigurationRefused, GatewayUnavailable
 from pidispatch.gateway.client import ControlDoors
 from pidispatch.ports import KeptFiles
-from pidispatch.queue.broker import INTERACTIVE, UNCHECKED, redis_facts
+from pidispatch.queue.server import INTERACTIVE, UNCHECKED, redis_facts
 from pidispatch.runtime import image
 from pidispatch.runtime.engine import Engine
 from pidispatch.runtime.image import DockerImages

@@ -17,7 +17,7 @@ from pidispatch.domain.limits.settingskeys import KEYS
 from pidispatch.domain.providers.pricesfile import PriceFile, parse_prices
 from pidispatch.domain.providers.providersfile import ProviderEntries, parse_providers
 from pidispatch.domain.text.jsonfile import read_json
-from pidispatch.domain.triggers.grammar import parse_triggers
+from pidispatch.domain.triggers.grammar.file import parse_triggers
 from pidispatch.domain.triggers.trigger import Triggers
 from pidispatch.errors import ConfigurationRefused
 

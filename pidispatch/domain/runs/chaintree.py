@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from pidispatch.domain import words
 from pidispatch.domain.runs.outbox import Child, RequestRefusal
@@ -95,3 +96,11 @@ class ChainAnswer:
     run: str | None
     refused: str | None
     why: str | None
+
+
+def answers_in(kept: Any) -> tuple[ChainAnswer, ...]:
+    """The answers as `plant` kept them."""
+    return tuple(
+        ChainAnswer(each["request"], each.get("run"), each.get("refused"), each.get("why"))
+        for each in kept or ()
+    )

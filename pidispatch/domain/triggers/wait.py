@@ -7,8 +7,8 @@ from enum import StrEnum
 from typing import Any
 
 from pidispatch.domain import words
+from pidispatch.domain.names import is_name
 from pidispatch.domain.runs.ask import WaitAfter, WaitProfile
-from pidispatch.domain.triggers.grammar.cron import is_name
 from pidispatch.domain.triggers.grammar.waitfor import CONDITIONS_MAX, instant_of
 
 Condition = WaitAfter | WaitProfile

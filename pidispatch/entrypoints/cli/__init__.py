@@ -1,7 +1,9 @@
 """The command line: `pidispatch`."""
 
+import atexit
 import contextlib
 import errno
+import gc
 import io
 import os
 import sys
@@ -10,6 +12,9 @@ from typing import TextIO
 from pidispatch.entrypoints.cli.commands import cli
 from pidispatch.entrypoints.cli.output import READER_LEFT, complain
 from pidispatch.errors import PidispatchError
+
+# Imports make many objects and little garbage: to look for it as often as usual is a quarter of a short command.
+GARBAGE_AFTER = 100_000
 
 CANNOT_WRITE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF}
 
@@ -20,6 +25,8 @@ def main() -> None:
     141: who read standard output left (`| head`). Whatever standard output cannot take, a command never ends in a
     traceback for it, and what it had stored by then stays stored.
     """
+    gc.set_threshold(GARBAGE_AFTER)
+    atexit.register(gc.freeze)  # the end looks for garbage in all that was loaded, and nobody waits for that
     hold_descriptors()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

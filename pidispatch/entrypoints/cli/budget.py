@@ -7,15 +7,15 @@ from pidispatch.entrypoints.cli.output import print_json, print_table
 from pidispatch.entrypoints.cli.wording import amount, window_name
 
 if TYPE_CHECKING:
-    from pidispatch.app.reading import BudgetWindow
+    from pidispatch.app.verbs.queue import BudgetWindow
 
 
 def budget(as_json: AsJson = False) -> None:
-    """Show each limit on spend: used, cap, what is only held and by which runs, and when it resets (UTC)."""
-    from pidispatch.app import reading
-    from pidispatch.app.places import read_settings
+    from pidispatch.app.installation import Installation
+    from pidispatch.app.verbs import queue
 
-    found = reading.budget(read_settings())
+    with Installation.here() as here:
+        found = queue.budget(here)
     if as_json:
         print_json(found)
         return

@@ -10,7 +10,7 @@ from pidispatch.entrypoints.cli.output import err, out, plain, print_json, say_u
 from pidispatch.entrypoints.cli.wording import count_of, how_it_stands
 
 if TYPE_CHECKING:
-    from pidispatch.app.cancelling import Cancelled
+    from pidispatch.app.verbs.control import Cancelled
 
 
 def cancel(
@@ -23,17 +23,17 @@ def cancel(
     reason: Reason = None,
     as_json: AsJson = False,
 ) -> None:
-    """End a run, in whatever state it is; exit code 0 when its container is proven gone and all of it settled."""
     if (run is None) != everything:
         raise typer.BadParameter("give exactly one of RUN and --all")
-    from pidispatch.app import cancelling
-    from pidispatch.app.places import read_settings
+    from pidispatch.app.installation import Installation
+    from pidispatch.app.verbs import control
 
-    if run is None:
-        found = cancelling.cancel_all(read_settings(), reason=reason)
-        _print_all(found, as_json=as_json)
-        raise typer.Exit(0 if all(one.gone for one in found) else 1)
-    made = cancelling.cancel(read_settings(), run, reason=reason)
+    with Installation.here() as here:
+        if run is None:
+            found = control.cancel_all(here, reason=reason)
+            _print_all(found, as_json=as_json)
+            raise typer.Exit(0 if all(one.gone for one in found) else 1)
+        made = control.cancel(here, run, reason=reason)
     if as_json:
         print_json(made)
     else:

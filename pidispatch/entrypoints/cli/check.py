@@ -22,7 +22,6 @@ def check(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say whether limits, projects, pauses, settings, triggers and prices are accepted: exit code 0, or 2 with every problem."""
     from pidispatch.app.keeping import in_place_of
     from pidispatch.app.operatorfiles import check_files
 

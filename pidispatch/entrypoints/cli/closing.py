@@ -15,10 +15,11 @@ TriggerName = Annotated[
 
 def close(trigger: TriggerName, reason: Reason = None, as_json: AsJson = False) -> None:
     """Let a trigger start again whose breaker is open; what was counted of it is forgotten."""
-    from pidispatch.app import breakers
-    from pidispatch.app.places import read_settings
+    from pidispatch.app.installation import Installation
+    from pidispatch.app.verbs import control
 
-    found = breakers.close(read_settings(), trigger, reason=reason)
+    with Installation.here() as here:
+        found = control.close_breaker(here, trigger, reason=reason)
     if as_json:
         print_json({"trigger": trigger, "changed": found is not None and found.is_open, "was": found})
         return

@@ -1,41 +1,91 @@
-"""The list of commands; each lives in a module of its own and imports what it needs only when it runs."""
+"""The table of commands. Each lives in a module of its own, which is imported when that command is given."""
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
+import typer.main
+from typer.core import TyperCommand, TyperGroup
 
-from pidispatch.entrypoints.cli import (
-    budget,
-    cancelling,
-    check,
-    closing,
-    config,
-    db,
-    demo,
-    doctor,
-    egress,
-    explain,
-    forgetting,
-    granting,
-    image,
-    logs,
-    manual,
-    pausing,
-    prices,
-    requeueing,
-    run,
-    runs,
-    settings,
-    status,
-    triggernext,
-    triggerrearm,
-    triggers,
-    triggershow,
-    triggertest,
-    triggerzone,
-    up,
-)
+from pidispatch import __version__
+from pidispatch.entrypoints.cli import manual
+
+# Each command: its module, and the function or group in it. Its help is in `manual`.
+COMMANDS: Mapping[str, tuple[str, str]] = {
+    "up": ("up", "up"),
+    "worker": ("up", "worker"),
+    "demo": ("demo", "demo"),
+    "run": ("run", "run"),
+    "runs": ("runs", "runs"),
+    "show": ("runs", "show"),
+    "logs": ("logs", "logs"),
+    "explain": ("explain", "explain"),
+    "status": ("status", "status"),
+    "budget": ("budget", "budget"),
+    "prices": ("prices", "prices"),
+    "pause": ("pausing", "pause"),
+    "resume": ("pausing", "resume"),
+    "cancel": ("cancelling", "cancel"),
+    "requeue": ("requeueing", "requeue"),
+    "grant": ("granting", "grant"),
+    "forget-host": ("forgetting", "forget_host"),
+    "doctor": ("doctor", "doctor"),
+    "config": ("config", "config"),
+    "check": ("check", "check"),
+    "set": ("settings", "set_key"),
+    "unset": ("settings", "unset_key"),
+    "db": ("db", "db"),
+    "image": ("image", "image"),
+    "egress": ("egress", "egress"),
+    "triggers": ("triggers", "triggers"),
+}
+LOGS_NOTHING = {"runs", "show"}  # they read rows alone, and load no module that logs
 
 
-def quiet() -> None:
+class Commands(TyperGroup):
+    """Lists the commands by the table alone, so that `--help` and a shell's completion import none of them."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands.update({name: TyperCommand(name, help=manual.line(name)) for name in COMMANDS})
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """The command that is given, in place of its line in the list."""
+        name, listed, rest = super().resolve_command(ctx, args)
+        return name, listed if name is None else load(name), rest
+
+
+def load(name: str) -> Any:
+    """Import the command of this name, or group of commands, as click runs it."""
+    module, attribute = COMMANDS[name]
+    found = getattr(import_module(f"pidispatch.entrypoints.cli.{module}"), attribute)
+    alone = typer.Typer(callback=start, add_completion=False)
+    if isinstance(found, typer.Typer):
+        alone.add_typer(found, name=name)
+    else:
+        alone.command(name)(found)
+    manual.tell(alone)
+    group: Any = typer.main.get_command(alone)
+    return group.commands[name]
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"pidispatch {__version__}")
+        raise typer.Exit
+
+
+def start(
+    context: typer.Context,
+    *,
+    _version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
+    ] = False,
+) -> None:
+    if context.invoked_subcommand in LOGS_NOTHING:
+        return
     from pidispatch.app.logs import log_nothing
 
     log_nothing()
@@ -43,42 +93,9 @@ def quiet() -> None:
 
 cli = typer.Typer(
     name="pidispatch",
+    cls=Commands,
+    callback=start,
     help=manual.text(""),
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
 )
-cli.callback(help=manual.text(""))(quiet)
-cli.command()(up.up)
-cli.command()(up.worker)
-cli.command()(demo.demo)
-cli.command()(run.run)
-cli.command()(runs.runs)
-cli.command()(runs.show)
-cli.command()(logs.logs)
-cli.command()(explain.explain)
-cli.command()(status.status)
-cli.command()(budget.budget)
-cli.command()(prices.prices)
-cli.command()(pausing.pause)
-cli.command()(pausing.resume)
-cli.command()(cancelling.cancel)
-cli.command()(requeueing.requeue)
-cli.command()(granting.grant)
-cli.command("forget-host")(forgetting.forget_host)
-cli.command()(doctor.doctor)
-cli.command()(config.config)
-cli.command()(check.check)
-cli.command("set")(settings.set_key)
-cli.command("unset")(settings.unset_key)
-cli.add_typer(db.db)
-cli.add_typer(image.image)
-cli.add_typer(egress.egress, name="egress")
-triggers.triggers.command()(triggershow.show)
-triggers.triggers.command("next")(triggernext.next_instants)
-triggers.triggers.command("test")(triggertest.rehearse)
-triggers.triggers.command()(triggerrearm.rearm)
-triggers.triggers.command()(closing.close)
-triggers.triggers.command()(triggerzone.zone)
-cli.add_typer(triggers.triggers)
-manual.tell(cli)

@@ -5,9 +5,8 @@ from pidispatch.entrypoints.cli.output import print_json, print_table
 
 
 def config(as_json: AsJson = False) -> None:
-    """Show each setting and where it came from; no secret is shown."""
-    from pidispatch.app.places import read_settings
     from pidispatch.config import describe
+    from pidispatch.config.environment import read_settings
 
     rows = describe(read_settings())
     if as_json:

@@ -7,26 +7,28 @@ import typer
 from pidispatch.entrypoints.cli.options import AsJson
 from pidispatch.entrypoints.cli.output import err, out, plain, print_json
 
-db = typer.Typer(name="db", help="Upgrade, check and read the database.", no_args_is_help=True)
+db = typer.Typer(no_args_is_help=True)
 
 
 @db.command()
 def upgrade() -> None:
     """Bring the schema to this version."""
-    from pidispatch.app import databases
-    from pidispatch.app.places import read_settings
+    from pidispatch.app.installation import Installation
+    from pidispatch.app.verbs import database
 
-    databases.upgrade(read_settings(), say=lambda line: err.print(plain(line)))
+    with Installation.here() as here:
+        database.upgrade(here, say=lambda line: err.print(plain(line)))
 
 
 @db.command()
 def check(as_json: AsJson = False) -> None:
     """Say whether the schema is this version's: ok (exit code 0), behind, ahead or damaged (1)."""
-    from pidispatch.app import databases
-    from pidispatch.app.places import read_settings
+    from pidispatch.app.installation import Installation
+    from pidispatch.app.verbs import database
 
-    state = databases.check(read_settings())
-    ok = state.fit is databases.Fit.OK
+    with Installation.here() as here:
+        state = database.check(here)
+    ok = state.fit is database.Fit.OK
     if as_json:
         print_json(
             {
@@ -52,10 +54,11 @@ def check(as_json: AsJson = False) -> None:
 @db.command()
 def url() -> None:
     """Print the database's address for other programs, without its password."""
-    from pidispatch.app import databases
-    from pidispatch.app.places import read_settings
+    from pidispatch.app.installation import Installation
+    from pidispatch.app.verbs import database
 
-    out.print(plain(databases.shown_address(read_settings())))
+    with Installation.here() as here:
+        out.print(plain(database.shown_address(here)))
 
 
 @db.command(
@@ -69,7 +72,8 @@ def psql(
     arguments: Annotated[list[str] | None, typer.Argument(metavar="ARGS", help="Arguments for psql.")] = None,
 ) -> None:
     """Open psql on the database; arguments are psql's, as in `pidispatch db psql -c 'TABLE run_history'`."""
-    from pidispatch.app import databases
-    from pidispatch.app.places import read_settings
+    from pidispatch.app.installation import Installation
+    from pidispatch.app.verbs import database
 
-    raise typer.Exit(databases.psql(read_settings(), arguments or []))
+    with Installation.here() as here:
+        raise typer.Exit(database.psql(here, arguments or []))

@@ -32,11 +32,10 @@ def demo(
         ),
     ] = "openai-completions",
 ) -> None:
-    """Run pi once in a real box on a sample repository and show the diff, the record and the SQL."""
-    from pidispatch.app.places import read_settings
     from pidispatch.app.sample import changes, make_sample
     from pidispatch.app.up import running
     from pidispatch.config import load
+    from pidispatch.config.environment import read_settings
     from pidispatch.entrypoints.scripted import ScriptedProvider
 
     if api not in WIRE_APIS:
@@ -47,12 +46,12 @@ def demo(
         prices.write_text(json.dumps(PRICES), encoding="utf-8")
         environment = _environment(home, provider.url, api) | {"PIDISPATCH_PRICES_FILE": str(prices)}
         settings = load(environment, None)
-        with running(settings, environment, _say, echo=False) as (_, database):
+        with running(settings, environment, _say, echo=False) as (_, here):
             sample, first = make_sample(settings)
             _say(f"a sample repository: {sample}")
             _show(["run", str(sample), "--task", TASK, "--wait"], environment)
             out.print("\n# what changed, asked of git in a box")
-            out.print(plain(changes(settings, database, sample, first)))
+            out.print(plain(changes(here, sample, first)))
             _show(["runs", "--limit", "3"], environment)
             _show(["db", "psql", "-c", RECORD], environment)
             owner = (sample / "hello.txt").stat().st_uid

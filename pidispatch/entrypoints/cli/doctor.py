@@ -7,17 +7,17 @@ from pidispatch.entrypoints.cli.output import out, plain, print_json
 
 
 def doctor(as_json: AsJson = False) -> None:
-    """Check everything; exit code 0 unless something FAILED, then 1 with the way out of each."""
     from pidispatch.app.doctor import Grade, examine
-    from pidispatch.app.places import read_settings
+    from pidispatch.app.installation import Installation
 
     findings = []
-    for finding in examine(read_settings()):
-        findings.append(finding)
-        if not as_json:
-            out.print(plain(f"{finding.grade:<7}  {finding.check}: {finding.detail}"))
-            if finding.way_out and finding.grade is not Grade.OK:
-                out.print(plain(f"         {finding.way_out}"))
+    with Installation.here() as here:
+        for finding in examine(here):
+            findings.append(finding)
+            if not as_json:
+                out.print(plain(f"{finding.grade:<7}  {finding.check}: {finding.detail}"))
+                if finding.way_out and finding.grade is not Grade.OK:
+                    out.print(plain(f"         {finding.way_out}"))
     failed = sum(finding.grade is Grade.FAILED for finding in findings)
     warnings = sum(finding.grade is Grade.WARNING for finding in findings)
     if as_json:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pidispatch.app.egress import EgressState
     from pidispatch.domain.egress.allowlist import AllowedHost
 
-egress = typer.Typer(help="Which hosts runs may reach.", invoke_without_command=True, no_args_is_help=False)
+egress = typer.Typer(invoke_without_command=True, no_args_is_help=False)
 
 
 @egress.callback()
@@ -20,7 +20,7 @@ def listing(context: typer.Context, as_json: AsJson = False) -> None:
     if context.invoked_subcommand is not None:
         return
     from pidispatch.app.egress import state
-    from pidispatch.app.places import read_settings
+    from pidispatch.config.environment import read_settings
     from pidispatch.domain.egress.allowlist import PRESETS
 
     found = state(read_settings())
@@ -39,7 +39,7 @@ def check(
 ) -> None:
     """Say whether every run may reach a host, by its name: exit code 0 for yes, 1 for no."""
     from pidispatch.app.egress import judge
-    from pidispatch.app.places import read_settings
+    from pidispatch.config.environment import read_settings
 
     target, ruling = judge(read_settings(), host)
     if as_json:

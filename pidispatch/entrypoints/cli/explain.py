@@ -25,18 +25,18 @@ from pidispatch.entrypoints.cli.wording import (
 )
 
 if TYPE_CHECKING:
-    from pidispatch.app.reading import AttemptRecord, DeliveryRecord, Explanation, Lateness, RunRecord
+    from pidispatch.app.verbs.explain import AttemptRecord, DeliveryRecord, Explanation, Lateness, RunRecord
     from pidispatch.domain.runs.explain import GateLine, LastAnswer, WaitsFor
 
 MOST_TOLD = 10  # who asked, on a screen
 
 
 def explain(run: RunName, as_json: AsJson = False) -> None:
-    """Say of one run which gates it passed, which stopped it, and with which numbers."""
-    from pidispatch.app import reading
-    from pidispatch.app.places import read_settings
+    from pidispatch.app.installation import Installation
+    from pidispatch.app.verbs import explain as why
 
-    found = reading.explain(read_settings(), run)
+    with Installation.here() as here:
+        found = why.explain(here, run)
     if as_json:
         print_json(found)
     else:

@@ -9,7 +9,7 @@ from pidispatch.entrypoints.cli.output import cell, err, out, plain, print_json
 from pidispatch.entrypoints.cli.wording import count_of
 
 if TYPE_CHECKING:
-    from pidispatch.app.forgetting import Silence
+    from pidispatch.app.verbs.control import Silence
 
 
 def forget_host(
@@ -18,15 +18,14 @@ def forget_host(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """End every run of a dead host as lost: its slots are free, what may have been spent stays spent."""
-    from pidispatch.app import forgetting
-    from pidispatch.app.places import read_settings
+    from pidispatch.app.installation import Installation
+    from pidispatch.app.verbs import control
 
-    settings = read_settings()
-    found = forgetting.look_at(settings, host)
-    if not yes:
-        _ask(found)
-    lost = forgetting.forget(settings, host)
+    with Installation.here() as here:
+        found = control.silent_host(here, host)
+        if not yes:
+            _ask(found)
+        lost = control.forget_host(here, host)
     if as_json:
         print_json({"host": host, "lost": lost, "waiting": found.waiting})
         return

@@ -26,12 +26,11 @@ def grant(
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Let a run that stopped at a cap go on, as a new run with its folder and its session: every gate holds again."""
-    from pidispatch.app import granting
-    from pidispatch.app.places import read_settings
+    from pidispatch.app.installation import Installation
+    from pidispatch.app.verbs import control
 
-    settings = read_settings()
-    made = granting.grant(settings, run, micros=amount)
+    with Installation.here() as here:
+        made = control.grant(here, run, micros=amount)
     if as_json:
         document = {"public_id": made.public_id, "continues": made.continues, "cost_cap_micros": made.micros}
         print_json({**document, "rung": made.rung, "run": made.run, "unread": made.unread})
@@ -43,4 +42,4 @@ def grant(
         err.print("Redis does not answer, so no worker was woken: a worker finds the run by itself")
     say_unread(made.unread, made.public_id)
     if made.run is not None and made.queue is not None and not made.run.ended:
-        out.print(plain(queue_in_words(made.queue, made.run.pinned_host or settings.worker_name)))
+        out.print(plain(queue_in_words(made.queue, made.run.pinned_host or here.host)))

@@ -7,7 +7,7 @@ import typer
 from pidispatch.entrypoints.cli.options import AsJson
 from pidispatch.entrypoints.cli.output import err, out, plain, print_json
 
-image = typer.Typer(name="image", help="Build and check the job image.", no_args_is_help=True)
+image = typer.Typer(no_args_is_help=True)
 
 
 @image.command()
@@ -18,19 +18,21 @@ def build(
     ] = "auto",
 ) -> None:
     """Build the job image, unless it is up to date."""
-    from pidispatch.app.places import read_settings
-    from pidispatch.app.up import build_image
+    from pidispatch.app.installation import Installation
+    from pidispatch.app.jobimage import build_image
 
-    out.print(plain(build_image(read_settings(), lambda line: err.print(plain(line)), base=base)))
+    with Installation.here() as here:
+        out.print(plain(build_image(here, lambda line: err.print(plain(line)), base=base)))
 
 
 @image.command()
 def check(as_json: AsJson = False) -> None:
     """Say whether the job image is the one this version uses: exit code 0, or 1 with what is wrong."""
-    from pidispatch.app.images import check_image
-    from pidispatch.app.places import read_settings
+    from pidispatch.app.installation import Installation
+    from pidispatch.app.jobimage import check_image
 
-    found = check_image(read_settings())
+    with Installation.here() as here:
+        found = check_image(here)
     if as_json:
         print_json(
             {

@@ -14,13 +14,12 @@ def logs(
     run: RunName,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the container ends.")] = False,
 ) -> None:
-    """Print the output of a run's container, without control characters."""
+    from pidispatch.app.installation import Installation
     from pidispatch.app.output import Gone, NotYet, Output, output_of
-    from pidispatch.app.places import read_settings
 
     try:
-        with output_of(read_settings(), run, follow=follow) as found:
-            match found:
+        with Installation.here() as here:
+            match output_of(here, run, follow=follow):
                 case Output(texts):
                     for text in texts:
                         sys.stdout.write(text)

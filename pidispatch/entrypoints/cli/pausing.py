@@ -9,7 +9,7 @@ from pidispatch.entrypoints.cli.output import cell, err, out, plain, print_json,
 from pidispatch.entrypoints.cli.wording import count_of
 
 if TYPE_CHECKING:
-    from pidispatch.app.pausing import Pause
+    from pidispatch.app.verbs.control import Pause
 
 EVERYTHING = "*"
 
@@ -27,11 +27,11 @@ Now = Annotated[bool, typer.Option("--now", help="Refuse every model call too, a
 def pause(
     scope: Scope = EVERYTHING, now: Now = False, reason: Reason = None, as_json: AsJson = False
 ) -> None:
-    """Start nothing more, everywhere or in one scope; runs that have started go on, with --now without model calls."""
-    from pidispatch.app import pausing
-    from pidispatch.app.places import read_settings
+    from pidispatch.app.installation import Installation
+    from pidispatch.app.verbs import control
 
-    made = pausing.pause(read_settings(), scope, reason=reason, stops_calls=now)
+    with Installation.here() as here:
+        made = control.pause(here, scope, reason=reason, stops_calls=now)
     if as_json:
         print_json(made)
         return
@@ -43,11 +43,11 @@ def pause(
 
 
 def resume(scope: Scope = EVERYTHING, reason: Reason = None, as_json: AsJson = False) -> None:
-    """Let runs start again."""
-    from pidispatch.app import pausing
-    from pidispatch.app.places import read_settings
+    from pidispatch.app.installation import Installation
+    from pidispatch.app.verbs import control
 
-    resumed = pausing.resume(read_settings(), scope, reason=reason)
+    with Installation.here() as here:
+        resumed = control.resume(here, scope, reason=reason)
     if as_json:
         print_json(resumed)
         return

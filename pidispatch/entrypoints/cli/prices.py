@@ -24,9 +24,8 @@ ModelName = Annotated[
 
 
 def prices(model: ModelName = None, as_json: AsJson = False) -> None:
-    """Say what a model costs now, in dollars for a million tokens, and from where: exit code 1 when one has no price."""
     from pidispatch.app import prices as book
-    from pidispatch.app.places import read_settings
+    from pidispatch.config.environment import read_settings
 
     provider, _, name = (model or "").partition("/")
     if model is not None and not (provider and name):

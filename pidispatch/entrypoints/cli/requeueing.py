@@ -19,14 +19,13 @@ def requeue(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Queue a run that has ended once more, as a new run: every gate and every limit holds again."""
     task = None if task_file is None else task_bytes(None, task_file)
 
-    from pidispatch.app import requeueing
-    from pidispatch.app.places import read_settings
+    from pidispatch.app.installation import Installation
+    from pidispatch.app.verbs import control
 
-    settings = read_settings()
-    made = requeueing.requeue(settings, run, task=task)
+    with Installation.here() as here:
+        made = control.requeue(here, run, task=task)
     if as_json:
         document = {"public_id": made.public_id, "requeue_of": made.requeue_of, "duplicate": made.duplicate}
         print_json({**document, "rung": made.rung, "run": made.run, "unread": made.unread})
@@ -41,4 +40,4 @@ def requeue(
             err.print("Redis does not answer, so no worker was woken: a worker finds the run by itself")
     say_unread(made.unread, made.public_id)
     if made.run is not None and made.queue is not None and not made.run.ended:
-        out.print(plain(queue_in_words(made.queue, made.run.pinned_host or settings.worker_name)))
+        out.print(plain(queue_in_words(made.queue, made.run.pinned_host or here.host)))

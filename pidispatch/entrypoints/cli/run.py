@@ -164,7 +164,6 @@ def run(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Queue one run of the agent in FOLDER, or the run of a schedule."""
     of_the_run = {"--flow": flow, "--provider": provider, "--model": model, "--max-turns": max_turns}
     of_the_run |= {"--max-cost": max_cost, "--exclude-tools": exclude_tools}
     of_the_run |= {"--image": image, "--priority": priority, "--force": force or None, "--after": after}
@@ -176,8 +175,8 @@ def run(
         raise typer.BadParameter("give FOLDER, or --trigger ID for a schedule of the triggers file")
     content = task_bytes(task, task_file)
 
-    from pidispatch.app.places import read_settings
     from pidispatch.app.submit import LocalRequest
+    from pidispatch.config.environment import read_settings
     from pidispatch.domain.money import micros_of
 
     settings = read_settings()
@@ -204,8 +203,8 @@ def run(
 
 def fire(name: str, *, wait: bool, as_json: bool) -> NoReturn:
     """Queue the run of a schedule now."""
-    from pidispatch.app.places import read_settings
     from pidispatch.app.submit import entry_named
+    from pidispatch.config.environment import read_settings
 
     entry = entry_named(read_settings(), name)
     content = entry.trigger.work.prompt.encode(errors="replace")
@@ -213,13 +212,13 @@ def fire(name: str, *, wait: bool, as_json: bool) -> NoReturn:
 
 
 def _hand_in(submit: "Callable[[Desk], Submission]", task: bytes, *, wait: bool, as_json: bool) -> NoReturn:
-    from pidispatch.app.places import read_settings
+    from pidispatch.app.installation import Installation
     from pidispatch.app.submit import desk
 
-    settings = read_settings()
-    with desk(settings) as opened:
+    with Installation.here() as here:
+        opened = desk(here)
         made = submit(opened)
-        _say(made, len(task), settings.worker_name, quiet=as_json)
+        _say(made, len(task), here.host, quiet=as_json)
         ended = watch(opened, made.submitted.public_id, made.run) if wait else None
     if as_json:
         print_json(_document(made, ended or made.run, task))

@@ -22,7 +22,7 @@ from pidispatch.entrypoints.cli.wording import (
 )
 
 if TYPE_CHECKING:
-    from pidispatch.app.reading import RunDetail, RunRecord
+    from pidispatch.app.verbs.read import RunDetail, RunRecord
 
 
 def runs(
@@ -30,11 +30,11 @@ def runs(
     state: Annotated[State | None, typer.Option(help="Only runs in this state.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List runs, newest first."""
-    from pidispatch.app import reading
-    from pidispatch.app.places import read_settings
+    from pidispatch.app.installation import Installation
+    from pidispatch.app.verbs import read
 
-    found = reading.runs(read_settings(), limit=limit, state=state)
+    with Installation.here() as here:
+        found = read.runs(here, limit=limit, state=state)
     if as_json:
         print_json(found)
     elif found:
@@ -61,11 +61,11 @@ def _row(run: "RunRecord") -> Sequence[object]:
 
 
 def show(run: RunName, as_json: AsJson = False) -> None:
-    """Show everything that is known of one run."""
-    from pidispatch.app import reading
-    from pidispatch.app.places import read_settings
+    from pidispatch.app.installation import Installation
+    from pidispatch.app.verbs import read
 
-    found = reading.detail(read_settings(), run)
+    with Installation.here() as here:
+        found = read.detail(here, run)
     if as_json:
         print_json(found)
     else:

@@ -20,18 +20,16 @@ def set_key(
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Set a key of the settings overlay; the next run that starts obeys it."""
     _change(key, value, as_json=as_json)
 
 
 def unset_key(key: Key, as_json: AsJson = False) -> None:
-    """Take a key out of the settings overlay; environment and defaults hold again."""
     _change(key, None, as_json=as_json)
 
 
 def _change(key: str, value: str | None, *, as_json: bool) -> None:
     from pidispatch.app.operatorfiles import change_setting
-    from pidispatch.app.places import read_settings
+    from pidispatch.config.environment import read_settings
 
     change = change_setting(read_settings(), key, value)
     if as_json:

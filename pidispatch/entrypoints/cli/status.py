@@ -12,20 +12,18 @@ from pidispatch.entrypoints.cli.wording import amount, breaker_in_words, count_o
 
 if TYPE_CHECKING:
     from pidispatch.app.health import Health
-    from pidispatch.app.reading import HostRecord, QueueStatus
+    from pidispatch.app.verbs.queue import HostRecord, QueueStatus
 
 Check = Annotated[bool, typer.Option("--check", help="End with exit code 1 when something is red.")]
 
 
 def status(as_json: AsJson = False, check: Check = False) -> None:
-    """Show the queue: runs by state, workers, hosts, pauses, what today may still start, and what is red."""
-    from pidispatch.app.busy import busy_providers
-    from pidispatch.app.health import QUICK, document, standing_and_health
-    from pidispatch.app.places import read_settings
+    from pidispatch.app.health import QUICK, busy_providers, document, standing_and_health
+    from pidispatch.app.installation import Installation
 
-    settings = read_settings()
-    found, health = standing_and_health(settings)
-    busy = busy_providers(settings, seconds=QUICK)
+    with Installation.here(engine_seconds=int(QUICK)) as here:
+        found, health = standing_and_health(here)
+        busy = busy_providers(here, seconds=QUICK)
     if as_json:
         print_json(_document(found) | {"busy_providers": dict(busy), "health": document(health)})
     else:

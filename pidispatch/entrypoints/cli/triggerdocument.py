@@ -35,7 +35,7 @@ def about(found: "Standing") -> dict[str, object]:
 
 def document_of(told: "Told") -> dict[str, object]:
     """One entry for programs; `on` and `run` are as in the file."""
-    from pidispatch.domain.triggers.grammar import entry_document
+    from pidispatch.domain.triggers.grammar.printing import entry_document
 
     trigger = told.trigger
     written = entry_document(trigger) if trigger is not None else {}

@@ -22,9 +22,10 @@ def next_instants(
 ) -> None:
     """Show when a schedule is due next, in its zone and in UTC, with what clocks do between."""
     from pidispatch.app import triggers as reading
-    from pidispatch.app.places import read_settings
+    from pidispatch.app.installation import Installation
 
-    found = reading.standing(read_settings())
+    with Installation.here() as here:
+        found = reading.standing(here)
     if found.problems:
         say_problems(found)
     told = reading.named(found, name)

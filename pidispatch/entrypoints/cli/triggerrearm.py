@@ -22,9 +22,10 @@ OneShotName = Annotated[
 def rearm(name: OneShotName, as_json: AsJson = False) -> None:
     """Let a one-shot fire again that a run, or a mark in the file, says is used up."""
     from pidispatch.app import rearming
-    from pidispatch.app.places import read_settings
+    from pidispatch.app.installation import Installation
 
-    found = rearming.rearm(read_settings(), name)
+    with Installation.here() as here:
+        found = rearming.rearm(here, name)
     if as_json:
         print_json(
             {

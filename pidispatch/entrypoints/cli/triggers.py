@@ -5,6 +5,14 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from pidispatch.entrypoints.cli import (
+    closing,
+    triggernext,
+    triggerrearm,
+    triggershow,
+    triggertest,
+    triggerzone,
+)
 from pidispatch.entrypoints.cli.options import AsJson
 from pidispatch.entrypoints.cli.output import err, out, plain, print_json, print_table
 from pidispatch.entrypoints.cli.triggerdocument import about, document_of, exit_code, say_problems
@@ -21,7 +29,13 @@ from pidispatch.entrypoints.cli.triggerwording import (
 if TYPE_CHECKING:
     from pidispatch.app.triggers import Standing, Told
 
-triggers = typer.Typer(name="triggers", help="What starts runs by itself.")
+triggers = typer.Typer()
+triggers.command()(triggershow.show)
+triggers.command("next")(triggernext.next_instants)
+triggers.command("test")(triggertest.rehearse)
+triggers.command()(triggerrearm.rearm)
+triggers.command()(closing.close)
+triggers.command()(triggerzone.zone)
 
 
 @triggers.callback(invoke_without_command=True)
@@ -29,10 +43,11 @@ def list_triggers(context: typer.Context, as_json: AsJson = False) -> None:
     """List the entries in force: what each does, what it waits for, and what it last did."""
     if context.invoked_subcommand is not None:
         return
-    from pidispatch.app.places import read_settings
+    from pidispatch.app.installation import Installation
     from pidispatch.app.triggers import standing
 
-    found = standing(read_settings())
+    with Installation.here() as here:
+        found = standing(here)
     if as_json:
         print_json({**about(found), "triggers": [document_of(each) for each in found.entries]})
     else:

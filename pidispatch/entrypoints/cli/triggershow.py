@@ -34,15 +34,15 @@ TriggerName = Annotated[
 def show(name: TriggerName, as_json: AsJson = False) -> None:
     """Show one entry in full, and its last ten instants with what became of them."""
     from pidispatch.app import triggers as reading
-    from pidispatch.app.places import read_settings
+    from pidispatch.app.installation import Installation
 
-    settings = read_settings()
-    found = reading.standing(settings)
-    if found.problems:
-        say_problems(found)
-    told = reading.named(found, name)
-    scheduled = told.timetable is not None and found.without_rows is None
-    slots = reading.slots_of(settings, told.id, SHOWN_SLOTS) if scheduled else ()
+    with Installation.here() as here:
+        found = reading.standing(here)
+        if found.problems:
+            say_problems(found)
+        told = reading.named(found, name)
+        scheduled = told.timetable is not None and found.without_rows is None
+        slots = reading.slots_of(here, told.id, SHOWN_SLOTS) if scheduled else ()
     if as_json:
         print_json({**about(found), "trigger": document_of(told), "slots": slots})
     else:

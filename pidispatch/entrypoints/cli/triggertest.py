@@ -36,9 +36,10 @@ def rehearse(
 ) -> None:
     """Show what an event would start, and at which gate each entry stops it; nothing starts."""
     from pidispatch.app import rehearsal
-    from pidispatch.app.places import read_settings
+    from pidispatch.app.installation import Installation
 
-    found = rehearsal.rehearse(read_settings(), _event(event))
+    with Installation.here() as here:
+        found = rehearsal.rehearse(here, _event(event))
     if as_json:
         print_json(document_of(found))
     else:

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from pidispatch.domain.triggers.event import problem_of
-from pidispatch.domain.triggers.grammar import entry_document
+from pidispatch.domain.triggers.grammar.printing import entry_document
 from pidispatch.domain.triggers.verdicts import Match
 from pidispatch.entrypoints.cli.verdictwording import gate_name, problem_in_words, reason_in_words
 

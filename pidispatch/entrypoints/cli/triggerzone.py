@@ -16,10 +16,10 @@ ZoneName = Annotated[str | None, typer.Argument(metavar="ZONE", help="A zone suc
 def zone(name: ZoneName = None, as_json: AsJson = False) -> None:
     """Show in which zone this host's schedules without `tz` are planned, or settle another."""
     from pidispatch.app import triggerzone
-    from pidispatch.app.places import read_settings
+    from pidispatch.app.installation import Installation
 
-    settings = read_settings()
-    found = triggerzone.shown(settings) if name is None else triggerzone.change(settings, name)
+    with Installation.here() as here:
+        found = triggerzone.shown(here) if name is None else triggerzone.change(here, name)
     if as_json:
         print_json(
             {

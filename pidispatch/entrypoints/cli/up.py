@@ -12,9 +12,8 @@ def up(
         bool, typer.Option("--detach-runs", help="At Ctrl-C let the runs go on; the next `up` finishes them.")
     ] = False,
 ) -> None:
-    """Start services, migrations, image, gateway and worker in the foreground; Ctrl-C stops them."""
-    from pidispatch.app.places import read_settings
     from pidispatch.app.up import run_up
+    from pidispatch.config.environment import read_settings
 
     run_up(read_settings(), detach_runs=detach_runs, say=lambda line: err.print(plain(line)))
 
@@ -30,12 +29,11 @@ def worker(
         bool, typer.Option("--stop-runs", help="At SIGTERM stop this host's runs first.")
     ] = False,
 ) -> None:
-    """Start a worker (`dramatiq pidispatch.actors`); at SIGTERM it ends within 2 s, and its runs go on."""
     if drain and stop_runs:
         raise typer.BadParameter("give at most one of --drain and --stop-runs")
-    from pidispatch.app.places import read_settings
     from pidispatch.app.up import exec_worker
     from pidispatch.config import AtSigterm
+    from pidispatch.config.environment import read_settings
 
     chosen = AtSigterm.DRAIN if drain else AtSigterm.STOP_RUNS if stop_runs else None
     exec_worker(read_settings(), processes=processes, threads=threads, at_sigterm=chosen)

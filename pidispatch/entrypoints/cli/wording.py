@@ -9,10 +9,10 @@ from pidispatch.domain.triggers.grammar.waitfor import instant_of
 from pidispatch.entrypoints.cli.output import cell
 
 if TYPE_CHECKING:
-    from pidispatch.app.reading import (
+    from pidispatch.app.verbs.explain import BreakerRecord
+    from pidispatch.app.verbs.queue import QueueStatus
+    from pidispatch.app.verbs.read import (
         AttemptRecord,
-        BreakerRecord,
-        QueueStatus,
         RunRecord,
         SessionRecord,
         WaitRecord,
@@ -154,6 +154,7 @@ def wait_in_words(wait: "WaitRecord") -> Iterator[str]:
 
 
 def _condition(kept: Any) -> str:
+
     match kept:
         case {"after": str(text)} if (instant := instant_of(text)) is not None:
             return f"after {cell(instant)}"

@@ -8,13 +8,12 @@ from typing import Any
 from sqlalchemy import Connection, text
 
 from pidispatch.domain.runs.budget_warning import stopped_at
-from pidispatch.domain.runs.chaintree import ChainAnswer
+from pidispatch.domain.runs.chaintree import ChainAnswer, answers_in
 from pidispatch.domain.runs.telemetry import Compared, Measured, Observed, compare
 from pidispatch.store.database import Database
 from pidispatch.store.read.deliveries import DeliveryRecord, deliveries_of
 from pidispatch.store.read.history import RunRecord, read_run
 from pidispatch.store.rows import record
-from pidispatch.store.runs.chains import answers_in
 from pidispatch.store.runs.costs import COST, COST_CLASS, HELD, PRICES, TURN
 from pidispatch.store.runs.egress import EgressRecord, egress_of
 

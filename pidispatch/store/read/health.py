@@ -13,13 +13,12 @@ from pidispatch.domain.health.rows import (
     Unattended,
 )
 from pidispatch.store.database import Database
-from pidispatch.store.hosts.hosts import SILENT_SECONDS, STRANDED_SQL
+from pidispatch.store.hosts.hosts import ALIVE_SECONDS, SILENT_SECONDS, STRANDED_SQL
 from pidispatch.store.read.queue import NOW
 from pidispatch.store.rows import record
 from pidispatch.store.runs.startable import STARTABLE
 from pidispatch.store.runs.transitions import STOP_ASKED_SQL
 from pidispatch.store.tables import OCCUPYING_SQL
-from pidispatch.store.triggers.schedules import ALIVE_SECONDS
 
 MOST = 100  # rows of one kind that are looked at: one is enough to be red
 # Another host takes a schedule over at its next look at the rows, half a minute after the one that had it counts as gone.

@@ -8,8 +8,8 @@ from sqlalchemy import Text, TextClause, bindparam, text
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from pidispatch.store.database import Database
+from pidispatch.store.hosts.hosts import ALIVE_SECONDS
 from pidispatch.store.rows import record
-from pidispatch.store.triggers.schedules import ALIVE_SECONDS
 
 SLOT = """
 SELECT s.schedule, s.planned_at, s.state, s.reason, s.decided_at, r.public_id AS run, r.state AS run_state, r.outcome,

@@ -1,14 +1,21 @@
 """Write the runs that a run asked for, in the transaction that ends it."""
 
 from dataclasses import replace
-from typing import Any
 
 from sqlalchemy import Connection, text
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.sql import bindparam
 
 from pidispatch.domain.runs.ask import Kinship
-from pidispatch.domain.runs.chaintree import ChainAnswer, ChainParent, Harvest, TreeCaps, TreeUse, within_tree
+from pidispatch.domain.runs.chaintree import (
+    ChainAnswer,
+    ChainParent,
+    Harvest,
+    TreeCaps,
+    TreeUse,
+    answers_in,
+    within_tree,
+)
 from pidispatch.domain.runs.outbox import Child, RequestRefusal
 from pidispatch.domain.runs.run import NewRun
 from pidispatch.store.database import Database
@@ -64,14 +71,6 @@ class Chains:
         """What became of the requests of a run that has ended, of at most 100 of them."""
         with self._database.transaction() as connection:
             return answers_in(connection.execute(ANSWERS, {"id": run_id}).scalar_one_or_none())
-
-
-def answers_in(kept: Any) -> tuple[ChainAnswer, ...]:
-    """The answers as `plant` kept them."""
-    return tuple(
-        ChainAnswer(each["request"], each.get("run"), each.get("refused"), each.get("why"))
-        for each in kept or ()
-    )
 
 
 def plant(connection: Connection, run_id: int, harvest: Harvest) -> None:

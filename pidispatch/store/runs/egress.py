@@ -3,12 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, text
 
 from pidispatch.domain.egress.allowlist import ELSEWHERE, MOST_HOSTS, EgressUse, Reason
 from pidispatch.store.database import Database
 from pidispatch.store.rows import record
+
+if TYPE_CHECKING:  # a reading command has no use for the ports
+    from pidispatch.domain.egress.allowlist import EgressUse
 
 LIVES = text("SELECT 1 FROM runs WHERE id = :run FOR KEY SHARE")
 KNOWN = text("SELECT host, port, allowed, reason FROM egress_uses WHERE run_id = :run")
@@ -49,7 +53,7 @@ class PostgresEgressUses:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def add(self, run_id: int, uses: Sequence[EgressUse]) -> None:
+    def add(self, run_id: int, uses: "Sequence[EgressUse]") -> None:
         with self._database.transaction() as connection:
             if not uses or connection.execute(LIVES, {"run": run_id}).one_or_none() is None:
                 return
@@ -64,7 +68,7 @@ def egress_of(connection: Connection, run_id: int) -> list[EgressRecord]:
     return [record(EgressRecord, row) for row in connection.execute(OF_RUN, {"id": run_id})]
 
 
-def _within_bounds(use: EgressUse, known: set[_Key]) -> EgressUse:
+def _within_bounds(use: "EgressUse", known: set[_Key]) -> "EgressUse":
     # Each kind by itself: a run that asks for a thousand made-up names must not hide where it went.
     of_its_kind = sum(allowed == use.allowed for _, _, allowed, _ in known)
     if _key(use) in known or of_its_kind < MOST_HOSTS:
@@ -72,11 +76,11 @@ def _within_bounds(use: EgressUse, known: set[_Key]) -> EgressUse:
     return replace(use, host=ELSEWHERE.host, port=ELSEWHERE.port, reason=str(Reason.OTHER))
 
 
-def _key(use: EgressUse) -> _Key:
+def _key(use: "EgressUse") -> _Key:
     return use.host, use.port, use.allowed, use.reason
 
 
-def _values(use: EgressUse) -> dict[str, object]:
+def _values(use: "EgressUse") -> dict[str, object]:
     return {
         "run": use.run_id,
         "host": use.host,

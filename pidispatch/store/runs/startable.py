@@ -1,4 +1,4 @@
-"""Say in SQL which runs may start on a host now: one text for the choice and for the bells."""
+"""Say in SQL which runs hold a slot, and which may start on a host now: one text for the choice and for the bells."""
 
 from pidispatch.domain import words
 from pidispatch.store.tables import OCCUPYING_SQL

@@ -13,9 +13,9 @@ from pidispatch.domain.triggers.catchup import Slot, SlotState
 from pidispatch.domain.triggers.inforce import MakeRun, Planned, ScheduleEntry, Standing
 from pidispatch.domain.triggers.trigger import Missed
 from pidispatch.store.database import Database
+from pidispatch.store.hosts.hosts import ALIVE_SECONDS
 from pidispatch.store.triggers.planning import CHUNK, Batch, lock_ahead
 
-ALIVE_SECONDS = 60
 MOST = 200  # schedules planned in one transaction
 
 NOW = text("SELECT coalesce(CAST(:now AS timestamptz), clock_timestamp())")

@@ -9,8 +9,8 @@ from structlog.testing import capture_logs
 
 from pidispatch.app.keeping import OF_WORKERS, kept_files
 from pidispatch.app.policy import FilePolicies
-from pidispatch.app.reading import standing_of
 from pidispatch.app.standing import standing_triggers
+from pidispatch.app.verbs.queue import standing_of
 from pidispatch.config import load
 from pidispatch.domain.limits.admission import Admitted, Passed
 from pidispatch.domain.limits.policy import Basis, Policy, Subject

@@ -1,10 +1,10 @@
 """The states of servers, and the commands that meet them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
-import typer.main
-
-from pidispatch.entrypoints.cli.commands import cli
+from pidispatch.entrypoints.cli.commands import COMMANDS, load
 
 # What each command is given. Those that need no server are here too: none may end in a traceback.
 ARGUMENTS = {
@@ -60,17 +60,17 @@ SAMPLE = ("runs", "run", "pause", "db check", "doctor")
 
 def every_command() -> set[str]:
     """The names of all commands there are, as a person types them."""
-    return set(_names(typer.main.get_command(cli), ""))
+    return set(_names({name: load(name) for name in COMMANDS}, ""))
 
 
-def _names(group: object, before: str) -> list[str]:
+def _names(commands: Mapping[str, Any], before: str) -> list[str]:
     found = []
-    for name, each in group.commands.items():  # type: ignore[attr-defined]
+    for name, each in commands.items():
         inner = hasattr(each, "commands")
         if not inner or each.invoke_without_command:
             found.append(f"{before}{name}")
         if inner:
-            found += _names(each, f"{before}{name} ")
+            found += _names(each.commands, f"{before}{name} ")
     return found
 
 

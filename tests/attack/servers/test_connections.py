@@ -15,7 +15,7 @@ from pidispatch.domain.providers.calls import CallEnd
 from pidispatch.domain.runs.run import State
 from pidispatch.errors import DatabaseUnavailable
 from pidispatch.services.account import server_account
-from pidispatch.store import schema, versions
+from pidispatch.store import migrating, schema, versions
 from pidispatch.store.database import Database, _leave_out_the_dead
 from pidispatch.store.pipeline import alone
 from pidispatch.store.read import history
@@ -147,7 +147,7 @@ def test_the_search_path_stays_the_operators(services, empty_database_url, throu
         administrator.execute(f"ALTER DATABASE {name} SET search_path = agents")
     database = Database(through(services.postgres.url(name)), pool_size=1)
 
-    schema.upgrade(database)
+    migrating.upgrade(database)
     a_whole_life(database)
 
     assert (
@@ -196,7 +196,7 @@ def test_two_upgrades_through_a_pooler_take_turns(pooler, empty_database_url):
     def upgrade():
         database = Database(url, pool_size=1)
         try:
-            schema.upgrade(database)
+            migrating.upgrade(database)
         except Exception as error:  # noqa: BLE001 - told below
             failed.append(error)
         database.close()
@@ -277,7 +277,7 @@ def test_an_existing_installation_is_carried_over(database):
     as_before(database)
     assert schema.state(database).fit is schema.Fit.OK
 
-    schema.upgrade(database)
+    migrating.upgrade(database)
 
     assert schema.state(database).fit is schema.Fit.OK
     assert tables(database) == versions.TABLE
@@ -292,9 +292,9 @@ def test_the_revision_of_another_program_is_neither_ours_nor_touched(empty_datab
         connection.execute(text("INSERT INTO alembic_version VALUES (:wanted)"), {"wanted": wanted})
     assert schema.state(database).fit is schema.Fit.BEHIND  # it said: ok
 
-    schema.upgrade(database)
-    schema.downgrade(database, "base")
-    schema.upgrade(database)
+    migrating.upgrade(database)
+    migrating.downgrade(database, "base")
+    migrating.upgrade(database)
 
     assert schema.state(database).fit is schema.Fit.OK
     assert value(database, "SELECT version_num FROM alembic_version") == wanted
@@ -306,7 +306,7 @@ def test_a_table_that_both_programs_wrote_into_is_taken_apart(database):
     with database.transaction() as connection:
         connection.execute(text("INSERT INTO alembic_version VALUES ('theirs')"))
 
-    schema.upgrade(database)
+    migrating.upgrade(database)
 
     assert schema.state(database).fit is schema.Fit.OK
     assert value(database, "SELECT string_agg(version_num, ',') FROM alembic_version") == "theirs"
@@ -328,7 +328,7 @@ def test_a_table_of_that_name_of_another_program_is_one_sentence(empty_database_
     with database.transaction() as connection:
         connection.execute(text("CREATE TABLE runs (id int)"))
     with pytest.raises(DatabaseUnavailable, match="give pidispatch a database of its own"):
-        schema.upgrade(database)
+        migrating.upgrade(database)
     database.close()
 
 

@@ -11,7 +11,7 @@ from sqlalchemy import make_url
 
 from pidispatch.services.account import server_account
 from pidispatch.services.postgres import EmbeddedPostgres
-from pidispatch.store import schema
+from pidispatch.store import migrating
 from pidispatch.store.database import Database
 from tests.attack.servers.states import ARGUMENTS, LEFT_OUT, OF_THE_DATABASE, SAMPLE, STARTERS, every_command
 from tests.support.scale import NIGHTLY
@@ -171,7 +171,7 @@ def standby(short_directory_of_module):
     server = EmbeddedPostgres(folder / "postgres", folder / "p", server_account(), durable=False)
     server.start()
     database = Database(server.url())
-    schema.upgrade(database)
+    migrating.upgrade(database)
     database.close()
     server.stop()
     signal_file = folder / "postgres" / "standby.signal"

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pidispatch.app import cancelling, granting, requeueing, submit
+from pidispatch.app import submit
+from pidispatch.app.verbs import control
 from pidispatch.errors import DatabaseUnavailable, DatabaseUnfit
 from pidispatch.store.admission import pauses
 from tests.cli.lives import DONE, begin, end
@@ -83,7 +84,7 @@ def test_a_pause_is_told_though_nothing_can_be_counted(pidispatch, bare, databas
 
 def test_a_cancel_is_named_though_nobody_can_see_its_end(pidispatch, bare, database):
     waiting = a_run(database)
-    goes_away(bare, cancelling.history, "run_record")
+    goes_away(bare, control.history, "run_record")
 
     said = pidispatch("cancel", "--all")
 
@@ -95,8 +96,8 @@ def test_a_cancel_is_named_though_nobody_can_see_its_end(pidispatch, bare, datab
 def test_a_cancel_of_a_box_that_nobody_can_see_is_not_taken_for_gone(pidispatch, bare, database, monkeypatch):
     a_run(database)
     claim = begin(database)
-    monkeypatch.setattr(cancelling, "WAIT_SECONDS", 0.0)
-    goes_away(bare, cancelling.history, "run_record")
+    monkeypatch.setattr(control, "WAIT_SECONDS", 0.0)
+    goes_away(bare, control.history, "run_record")
 
     said = pidispatch("cancel", claim.public_id)
 
@@ -108,7 +109,7 @@ def test_a_cancel_of_a_box_that_nobody_can_see_is_not_taken_for_gone(pidispatch,
 def test_a_repeat_is_named(pidispatch, bare, database):
     run_id = a_run(database)
     end(database, begin(database), DONE)
-    goes_away(bare, requeueing, "standing_of")
+    goes_away(bare, control, "standing_of")
     said = pidispatch("requeue", str(run_id))
     assert said.code == 0
     assert "is queued for" in said.out
@@ -117,9 +118,9 @@ def test_a_repeat_is_named(pidispatch, bare, database):
 
 def test_a_grant_is_named(pidispatch, bare, database, monkeypatch):
     run_id = a_run(database)
-    made = granting.granting.Granted(99, "local-99-granted")
-    monkeypatch.setattr(granting.granting, "grant", lambda *_, **__: made)
-    goes_away(bare, granting.history, "run_record")
+    made = control.granting.Granted(99, "local-99-granted")
+    monkeypatch.setattr(control.granting, "grant", lambda *_, **__: made)
+    goes_away(bare, control.history, "run_record")
 
     said = pidispatch("grant", str(run_id), "+1")
 

@@ -15,8 +15,9 @@ from redis import Redis
 from pidispatch.domain.health.health import FaultWord, redis_faults
 from pidispatch.errors import QueueUnavailable
 from pidispatch.queue.bells import START, RedisBell, queue_of
-from pidispatch.queue.broker import INTERACTIVE, check_redis, make_broker, make_client, redis_facts
+from pidispatch.queue.broker import make_broker
 from pidispatch.queue.consumer import WokenConsumer
+from pidispatch.queue.server import INTERACTIVE, check_redis, make_client, redis_facts
 from pidispatch.services.account import server_account
 from pidispatch.services.binaries import find_valkey
 from pidispatch.services.valkey import EmbeddedValkey

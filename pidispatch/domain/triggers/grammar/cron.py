@@ -4,6 +4,7 @@ import re
 
 from pidispatch.domain.limits.pausesfile import zone_name
 from pidispatch.domain.limits.scopes import trim
+from pidispatch.domain.names import NAME_WANTED, is_name
 from pidispatch.domain.schedules import timetable as schedule
 from pidispatch.domain.triggers.grammar.draft import Draft
 from pidispatch.domain.triggers.grammar.part import Part
@@ -24,12 +25,6 @@ def pattern_problem(pattern: str) -> str | None:
 
 
 ID_MAX = 200
-NAME_WANTED = "letters, digits, dot, dash and underscore"
-_NAME = re.compile(r"[A-Za-z0-9._-]+")
-
-
-def is_name(text: str) -> bool:
-    return _NAME.fullmatch(text) is not None
 
 
 def take_id(part: Part, draft: Draft) -> str:

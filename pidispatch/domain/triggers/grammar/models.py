@@ -4,22 +4,19 @@ import re
 
 from pidispatch.domain.limits.settingskeys import COLUMN_MAX
 from pidispatch.domain.money import WANTED, micros_of
+from pidispatch.domain.names import MODEL, MODELS_MAX, PROVIDER, is_provider_and_model
 from pidispatch.domain.text.jsonfile import Number
 from pidispatch.domain.triggers.grammar.draft import Draft
 from pidispatch.domain.triggers.grammar.nearmiss import MODELS, sweep
 from pidispatch.domain.triggers.grammar.part import Part
-
-MODELS_MAX = 16
-_PROVIDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_MODEL = re.compile(r"(?=.{1,64}$)[~@]?[A-Za-z0-9][A-Za-z0-9._:/@-]*")
 
 
 def read_models(draft: Draft) -> None:
     """These fields alone take null for absent, since schedules were once copied without a look."""
     sweep((draft.run, draft.on), MODELS)
     run, ask = draft.run, draft.ask
-    ask["provider"] = _word(run, "provider", _PROVIDER, "letters, digits, dot, dash and underscore")
-    ask["model"] = _word(run, "model", _MODEL, "letters, digits and . _ - : / @")
+    ask["provider"] = _word(run, "provider", PROVIDER, "letters, digits, dot, dash and underscore")
+    ask["model"] = _word(run, "model", MODEL, "letters, digits and . _ - : / @")
     ask["max_turns"] = run.whole("maxTurns", maximum=COLUMN_MAX)
     ask["allowed_models"] = _list(run, ask["provider"], ask["model"])
     ask["cost_cap_micros"] = _amount(run)
@@ -55,12 +52,6 @@ def _list(run: Part, provider: str | None, model: str | None) -> tuple[str, ...]
             "models", "must hold this entry's own provider/model, spelled as in run, or no run could start"
         )
     return tuple(names)
-
-
-def is_provider_and_model(text: str) -> bool:
-    """Whether it is `provider/model`, where the model's name may hold slashes."""
-    provider, _, model = text.partition("/")
-    return bool(_PROVIDER.fullmatch(provider) and _MODEL.fullmatch(model))
 
 
 def _amount(run: Part) -> int | None:

@@ -3,9 +3,9 @@
 import re
 
 from pidispatch.domain.limits.scopes import trim
+from pidispatch.domain.names import NAME_WANTED, is_name
 from pidispatch.domain.runs.ask import Ask
 from pidispatch.domain.text.jsonfile import Number, shown
-from pidispatch.domain.triggers.grammar.cron import NAME_WANTED, is_name
 from pidispatch.domain.triggers.grammar.draft import Draft
 from pidispatch.domain.triggers.grammar.extras import read_egress, read_priority
 from pidispatch.domain.triggers.grammar.models import read_models

@@ -4,8 +4,8 @@ import re
 
 from pidispatch.domain.box.names import is_reserved_for_secrets
 from pidispatch.domain.limits.scopes import trim
+from pidispatch.domain.names import NAME_WANTED, is_name
 from pidispatch.domain.text.jsonfile import Node, shown
-from pidispatch.domain.triggers.grammar.cron import NAME_WANTED, is_name
 from pidispatch.domain.triggers.grammar.draft import Draft
 from pidispatch.domain.triggers.grammar.part import Part
 

@@ -4,9 +4,9 @@ import re
 from datetime import UTC, datetime, timedelta, timezone
 
 from pidispatch.domain.limits.scopes import trim
+from pidispatch.domain.names import NAME_WANTED, is_name
 from pidispatch.domain.runs.ask import WaitAfter, WaitProfile
 from pidispatch.domain.text.jsonfile import Node, shown
-from pidispatch.domain.triggers.grammar.cron import NAME_WANTED, is_name
 from pidispatch.domain.triggers.grammar.draft import Draft
 from pidispatch.domain.triggers.grammar.nearmiss import WAIT, sweep
 from pidispatch.domain.triggers.grammar.part import Part

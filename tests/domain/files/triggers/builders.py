@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from pidispatch.domain.triggers.grammar import parse_triggers
+from pidispatch.domain.triggers.grammar.file import parse_triggers
 from pidispatch.errors import ConfigurationRefused
 
 FILE = "triggers.json"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pidispatch.domain.triggers.grammar import parse_triggers
+from pidispatch.domain.triggers.grammar.file import parse_triggers
 from pidispatch.domain.triggers.trigger import (
     CommentEvent,
     Cron,

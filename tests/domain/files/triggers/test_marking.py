@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pidispatch.domain.triggers.grammar import parse_triggers, with_disarmed, without_disarmed
+from pidispatch.domain.triggers.grammar.file import parse_triggers
+from pidispatch.domain.triggers.grammar.marking import with_disarmed, without_disarmed
 from pidispatch.domain.triggers.trigger import Disarmed
 from pidispatch.errors import ConfigurationRefused
 from tests.domain.files.triggers.builders import ISSUE, LABEL, changed, text

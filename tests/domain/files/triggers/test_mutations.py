@@ -6,7 +6,8 @@ import random
 
 import pytest
 
-from pidispatch.domain.triggers.grammar import parse_triggers, with_disarmed, without_disarmed
+from pidispatch.domain.triggers.grammar.file import parse_triggers
+from pidispatch.domain.triggers.grammar.marking import with_disarmed, without_disarmed
 from pidispatch.domain.triggers.grammar.nearmiss import BACKEND, MODELS, TOOLS, WAIT
 from pidispatch.domain.triggers.trigger import Disarmed
 from pidispatch.errors import ConfigurationRefused

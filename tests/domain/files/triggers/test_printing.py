@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pidispatch.domain.runs.ask import WaitAfter, WaitProfile
-from pidispatch.domain.triggers.grammar import parse_triggers, write_triggers
+from pidispatch.domain.triggers.grammar.file import parse_triggers
+from pidispatch.domain.triggers.grammar.printing import write_triggers
 from pidispatch.domain.triggers.grammar.run import BACKENDS, TOOL_NAMES
 from pidispatch.domain.triggers.grammar.vocabulary import REVIEW_STATES, WORDS
 from pidispatch.domain.triggers.trigger import (

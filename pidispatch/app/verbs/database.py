@@ -1,4 +1,4 @@
-"""Join the database with what people do to it: upgrade, check, open it, run psql on it."""
+"""Upgrade the database, check it, and run psql on it."""
 
 import shutil
 import signal
@@ -8,57 +8,43 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from pidispatch.app.places import database_address, environment_for_others
-from pidispatch.config import Settings
+from pidispatch.app.installation import Installation
+from pidispatch.config.environment import environment_for_others
 from pidispatch.errors import PidispatchError
 from pidispatch.services.binaries import find_postgres
 from pidispatch.services.faults import BinariesMissing
 from pidispatch.store import schema
 from pidispatch.store.address import take_apart
-from pidispatch.store.database import Database
 from pidispatch.store.schema import Fit, SchemaState
 
-__all__ = ["Fit", "PsqlMissing", "SchemaState", "check", "opened", "psql", "shown_address", "upgrade"]
+__all__ = ["Fit", "PsqlMissing", "SchemaState", "check", "psql", "shown_address", "upgrade"]
 
 
 class PsqlMissing(PidispatchError):
     """There is no psql on this machine."""
 
 
-@contextmanager
-def opened(settings: Settings) -> Iterator[Database]:
-    """The database, at exactly this version's schema.
-
-    Raises ConfigurationRefused, SchemaDiffers, DatabaseUnavailable.
-    """
-    with _connected(settings) as database:
-        schema.require(database)
-        yield database
-
-
-def upgrade(settings: Settings, say: Callable[[str], None]) -> SchemaState:
+def upgrade(here: Installation, say: Callable[[str], None]) -> SchemaState:
     """Apply what is missing. Raises SchemaDiffers when the database is ahead."""
-    with _connected(settings) as database:
-        before = schema.state(database)
-        after = schema.upgrade(database, progress=say)
-        if before.fit is Fit.OK:
-            say(f"schema: {after.wanted} already")
-        return after
+    before = schema.state(here.any_database)
+    after = here.upgrade(say)
+    if before.fit is Fit.OK:
+        say(f"schema: {after.wanted} already")
+    return after
 
 
-def check(settings: Settings) -> SchemaState:
-    with _connected(settings) as database:
-        return schema.state(database)
+def check(here: Installation) -> SchemaState:
+    return schema.state(here.any_database)
 
 
-def shown_address(settings: Settings) -> str:
+def shown_address(here: Installation) -> str:
     """The database's address as libpq reads it, without its password."""
-    return take_apart(database_address(settings)).url
+    return take_apart(here.database_address).url
 
 
-def psql(settings: Settings, arguments: Sequence[str]) -> int:
+def psql(here: Installation, arguments: Sequence[str]) -> int:
     """Run psql on the database and return its exit status. The password passes in a private file only."""
-    address = take_apart(database_address(settings))
+    address = take_apart(here.database_address)
     command = [_psql_program(), f"--dbname={address.url}", *arguments]
     with _password_file(address.password) as file:
         environment = environment_for_others()
@@ -109,12 +95,3 @@ def _run_in_front(command: Sequence[str], environment: dict[str, str]) -> int:
         for number, handler in before.items():
             signal.signal(number, handler)
     return code if code >= 0 else 128 - code  # as a shell tells of a signal
-
-
-@contextmanager
-def _connected(settings: Settings) -> Iterator[Database]:
-    database = Database(database_address(settings), pool_size=1, application="pidispatch cli")
-    try:
-        yield database
-    finally:
-        database.close()
