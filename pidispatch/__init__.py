@@ -15,6 +15,7 @@ The rows, each knowing only those below it (docs/rooms.svg shows which rooms sha
     actors         what `dramatiq` loads; the only module that acts at import
     app            the one place that joins things
         checkup        what `doctor` checks of a whole installation
+        verbs          what the commands do
     upkeep         threads of every worker process: the reconciler and the scheduler
     flows          the way in, the gate, from an admitted run to its box, and from its box to the record
     config         the settings: names, defaults, where each comes from

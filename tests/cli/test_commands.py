@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from pidispatch import __version__
+from pidispatch.entrypoints.cli import manual
 from pidispatch.entrypoints.cli.commands import COMMANDS, load
 
 ROOT = Path(__file__).parents[2]
@@ -23,7 +24,7 @@ def test_the_version_is_one_line_and_ends_0(command):
 def test_each_line_of_the_table_leads_to_a_command_of_that_name_and_help(name):
     found = load(name)
 
-    assert (found.name, found.help) == (name, COMMANDS[name][2])
+    assert (found.name, found.help) == (name, manual.text(name))
 
 
 def test_help_lists_every_command(command):

@@ -41,6 +41,4 @@ def test_each_target_that_is_named_is_there():
     guide = (ROOT / "CONTRIBUTING.md").read_text()
     targets = set(re.findall(r"^([a-z]+):", MAKEFILE, re.MULTILINE))
 
-    assert set(re.findall(r"(?:^|`)make ([a-z]+)", guide, re.MULTILINE)) - targets <= {
-        "quick"
-    }  # a change of its own
+    assert set(re.findall(r"(?:^|`)make ([a-z]+)", guide, re.MULTILINE)) - targets == set()

@@ -17,6 +17,9 @@ Commands that only read need the database alone.
 
 RUN is a run's id, the beginning of one (`local-` may be left out), or its number.
 
+`--install-completion` adds the completion of commands and options to your shell's start-up file (bash, zsh, fish, PowerShell);
+`--show-completion` prints it instead.
+
 With --json a command prints one document on standard output. Its keys stay the same from version to version, new ones may come; times
 are ISO 8601 in UTC, counts are integers, money is micro-dollars. Control characters in names that came from outside are shown as `\\x1b`.
 
