@@ -5,7 +5,7 @@ import json
 import pytest
 
 from pidispatch.app.verbs.control import NoSuchTrigger
-from pidispatch.entrypoints.cli.closing import close
+from pidispatch.entrypoints.cli.triggercontrol import close
 from tests.store.builders import a_host, value
 from tests.support.breaking import a_run_of, end_as, fail, open_one, some_breakers
 

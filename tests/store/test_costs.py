@@ -11,7 +11,7 @@ from pidispatch.domain.providers.calls import CallEnd
 from pidispatch.domain.providers.rates import CostClass
 from pidispatch.domain.runs.outcome import Again, End
 from pidispatch.domain.runs.run import BoxEnd, Outcome
-from pidispatch.entrypoints.cli.budget import _used
+from pidispatch.entrypoints.cli.money import _used
 from pidispatch.store.read.budget import read_budget
 from pidispatch.store.runs.calls import PostgresCallLedger, PostgresTickets
 from pidispatch.store.runs.endings import Endings

@@ -4,8 +4,8 @@ import pytest
 from sqlalchemy import text
 
 from pidispatch.errors import StaleEpoch
+from pidispatch.store import forgetting
 from pidispatch.store.forgetting import HostAlive, NoSuchHost
-from pidispatch.store.hosts import forgetting
 from pidispatch.store.read import history
 from pidispatch.store.read.schedule_history import latest_slots, schedules_of
 from pidispatch.store.runs.calls import PostgresCallLedger, PostgresTickets

@@ -4,8 +4,7 @@ from typing import Annotated
 
 import typer
 
-from pidispatch.entrypoints.cli.options import AsJson
-from pidispatch.entrypoints.cli.output import err, out, plain, print_json
+from pidispatch.entrypoints.cli.output import AsJson, err, out, plain, print_json
 
 db = typer.Typer(no_args_is_help=True)
 

@@ -4,8 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pidispatch.entrypoints.cli.options import AsJson
-from pidispatch.entrypoints.cli.output import out, plain, print_json, print_table
+from pidispatch.entrypoints.cli.output import AsJson, out, plain, print_json, print_table
 
 if TYPE_CHECKING:
     from pidispatch.app.egress import EgressState

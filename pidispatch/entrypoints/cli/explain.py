@@ -8,8 +8,7 @@ from pidispatch.domain import words
 from pidispatch.domain.runs.run import State
 from pidispatch.domain.schedules.lateness import Cause, Why
 from pidispatch.domain.words import Use, meaning
-from pidispatch.entrypoints.cli.options import AsJson, RunName
-from pidispatch.entrypoints.cli.output import cell, out, plain, print_json, print_table
+from pidispatch.entrypoints.cli.output import AsJson, RunName, cell, out, plain, print_json, print_table
 from pidispatch.entrypoints.cli.triggerwording import at_place, length
 from pidispatch.entrypoints.cli.wording import (
     amount,

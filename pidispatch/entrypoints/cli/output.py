@@ -1,4 +1,4 @@
-"""Print for people and for programs; nothing that came from outside reaches a terminal with control characters."""
+"""What every command prints with, and the options that many have."""
 
 import dataclasses
 import io
@@ -7,11 +7,32 @@ import os
 import sys
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
-from typing import Any
+from typing import Annotated, Any
 
+import typer
 from rich.console import Console
 
 from pidispatch.errors import ConfigurationRefused, PidispatchError
+
+LONGEST_REASON = 500
+
+
+def _printable(text: str | None) -> str | None:
+    if text is None or (text.isprintable() and 0 < len(text) <= LONGEST_REASON):
+        return text
+    raise typer.BadParameter(f"want 1 to {LONGEST_REASON} printable characters")
+
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document, for programs.")]
+RunName = Annotated[
+    str, typer.Argument(metavar="RUN", help="A run's id, the beginning of one, or its number.")
+]
+EntryName = Annotated[
+    str,
+    typer.Argument(metavar="ID", help="An entry's id, or the beginning of the one that `triggers` shows."),
+]
+Reason = Annotated[str | None, typer.Option(callback=_printable, help="Why, for the audit log.")]
+
 
 READER_LEFT = 128 + 13  # as a shell tells of SIGPIPE
 

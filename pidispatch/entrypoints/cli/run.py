@@ -1,7 +1,7 @@
-"""`run`: ask for one run in a folder, or for that of a schedule."""
+"""`run`: queue one run, and wait for it when asked to."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -9,15 +9,58 @@ import typer
 
 from pidispatch.domain.runs.ask import TASK_LIMIT, Ask, cut_task
 from pidispatch.domain.runs.run import State
-from pidispatch.entrypoints.cli.firing import refuse_beside_trigger
-from pidispatch.entrypoints.cli.options import AsJson
-from pidispatch.entrypoints.cli.output import cell, err, out, plain, print_json, say_unread
+from pidispatch.entrypoints.cli.output import AsJson, cell, err, out, plain, print_json, say_unread
 from pidispatch.entrypoints.cli.task import task_bytes
-from pidispatch.entrypoints.cli.watching import watch
 from pidispatch.entrypoints.cli.wording import how_it_stands, progress_of, queue_in_words, tokens_of
+from pidispatch.errors import PidispatchError
 
 if TYPE_CHECKING:
     from pidispatch.app.submit import Desk, RunRecord, Submission
+
+
+def watch(desk: "Desk", public_id: str, run: "RunRecord | None") -> "RunRecord":
+    """The run once it has ended; `run` is how it was when it was asked for, None where that could not be read.
+
+    Ctrl-C leaves it running, says so, and ends the command with exit code 1; so does a Postgres that stays away.
+    """
+    try:
+        return _on_terminal(desk, public_id, run) if err.is_terminal else _in_lines(desk, public_id)
+    except KeyboardInterrupt:
+        err.print(plain(f"{public_id} goes on without you: pidispatch show {public_id}"))
+        raise typer.Exit(1) from None
+    except PidispatchError as error:
+        err.print(plain(f"{public_id} is stored, and how it ends could not be read: {error}"))
+        raise typer.Exit(1) from None
+
+
+def _on_terminal(desk: "Desk", public_id: str, run: "RunRecord | None") -> "RunRecord":
+    from rich.text import Text
+
+    with err.status(Text(plain(public_id if run is None else progress_of(run)))) as line:
+        for now in desk.follow(public_id):
+            line.update(Text(plain(progress_of(now))))
+    return now
+
+
+def _in_lines(desk: "Desk", public_id: str) -> "RunRecord":
+    said = None
+    for now in desk.follow(public_id):
+        change = (now.state, now.cause, now.attempt, now.turns)
+        if change != said and not now.ended:
+            err.print(plain(progress_of(now)))
+        said = change
+    return now
+
+
+BELONGS = "the entry of the triggers file says what the run does"
+
+
+def refuse_beside_trigger(given: Mapping[str, object]) -> None:
+    """Raises BadParameter for what the entry itself says. `given` maps options to what was given, or to None where nothing was."""
+    wrong = [name for name, value in given.items() if value is not None]
+    if wrong:
+        raise typer.BadParameter(f"--trigger does not go with {', '.join(wrong)}: {BELONGS}")
+
 
 FLOW = re.compile(r"[a-z0-9](?:[a-z0-9_-]{0,62}[a-z0-9])?")
 

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pidispatch.entrypoints.cli.options import AsJson
-from pidispatch.entrypoints.cli.output import cell, out, plain, print_facts, print_json, print_table
+from pidispatch.entrypoints.cli.output import AsJson, cell, out, plain, print_facts, print_json, print_table
 from pidispatch.entrypoints.cli.wording import amount, breaker_in_words, count_of, window_name
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
-"""`triggers test`: what an event would start, gate by gate."""
+"""`triggers test`: what an event would start."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, assert_never
 
@@ -10,19 +10,225 @@ import typer
 from pidispatch.domain import words
 from pidispatch.domain.runs.ask import WaitAfter, WaitProfile
 from pidispatch.domain.triggers.arrival import ArrivalStep, Became
-from pidispatch.domain.triggers.event import problem_of
-from pidispatch.domain.triggers.verdicts import Match
-from pidispatch.entrypoints.cli.options import AsJson
-from pidispatch.entrypoints.cli.output import cell, err, out, plain, print_facts, print_json, print_table
-from pidispatch.entrypoints.cli.triggertestdocument import document_of
-from pidispatch.entrypoints.cli.triggerwording import does_in_words
-from pidispatch.entrypoints.cli.verdictwording import gate_name, problem_in_words, reason_in_words
+from pidispatch.domain.triggers.conditions import text_of
+from pidispatch.domain.triggers.event import Event, Item, problem_of
+from pidispatch.domain.triggers.grammar.printing import entry_document
+from pidispatch.domain.triggers.trigger import (
+    CommentEvent,
+    Cron,
+    IssueEvent,
+    LabelEvent,
+    PullRequestEvent,
+    Trigger,
+)
+from pidispatch.domain.triggers.verdicts import Match, Stopped
+from pidispatch.domain.words import Use, meaning
+from pidispatch.entrypoints.cli.output import (
+    AsJson,
+    cell,
+    err,
+    out,
+    plain,
+    print_facts,
+    print_json,
+    print_table,
+)
+from pidispatch.entrypoints.cli.triggerwording import does_in_words, labels_in_words
 from pidispatch.entrypoints.cli.wording import breaker_in_words
 
 if TYPE_CHECKING:
     from pidispatch.app.rehearsal import Rehearsal, Rows, WouldStart
     from pidispatch.domain.triggers.event import Event
     from pidispatch.domain.triggers.verdicts import Verdict
+
+LONGEST = 200  # characters of an event's word on one line
+
+
+def problem_in_words(problem: str) -> str:
+    """Why an event is dropped whatever the entries say."""
+    return meaning(problem, Use.EVENT) or problem
+
+
+def gate_name(stopped: Stopped) -> str:
+    return stopped.gate.name.lower()
+
+
+def reason_in_words(stopped: Stopped, event: Event) -> str:
+    """One sentence without its end."""
+    said = _WITH_NAMES.get(stopped.reason)
+    return (
+        (meaning(stopped.reason, Use.EVENT) or stopped.reason)
+        if said is None
+        else said(stopped.trigger, event)
+    )
+
+
+def _other_forge(trigger: Trigger, event: Event) -> str:
+    if isinstance(trigger.on, Cron):
+        return "a schedule: no event starts it"
+    return f"it waits for {trigger.work.kind}, the event is of {event.forge}"
+
+
+def _disarmed(trigger: Trigger, _: Event) -> str:
+    mark = trigger.disarmed
+    if mark is None:
+        return "it was used up"
+    by = "by hand" if mark.job_id is None else f"by {mark.job_id}"
+    return f"it was used up at {mark.at}, as marked {by}"
+
+
+def _other_event(trigger: Trigger, event: Event) -> str:
+    match trigger.on:
+        case LabelEvent():
+            waits = "an issue's label"
+        case IssueEvent():
+            waits = "an issue"
+        case CommentEvent():
+            waits = "a comment"
+        case PullRequestEvent():
+            waits = "a pull request"
+        case Cron():
+            waits = "the clock"
+    return f"it waits for {waits}, the event's route is {event.route}"
+
+
+def _no_repository(_: Trigger, event: Event) -> str:
+    if event.project is not None:
+        return f"the event names project {_cut(event.project)} alone, and the entry has no run.repository"
+    return "the event names no repository"
+
+
+def _other_repository(trigger: Trigger, event: Event) -> str:
+    repo = event.repo or f"{event.project}/{trigger.work.repository}"
+    return f"it waits for {' or '.join(trigger.repos)}, the event is of {_cut(repo)}"
+
+
+def _action(trigger: Trigger, event: Event) -> str:
+    actions = getattr(trigger.on, "actions", ())
+    waits = f": it waits for {' or '.join(actions)}" if actions else ""
+    return f"the action {_cut(event.action)} does not start it{waits}"
+
+
+def _number(trigger: Trigger, event: Event) -> str:
+    return f"it waits for #{getattr(trigger.on, 'number', None)}, the event is of #{event.number}"
+
+
+def _no_label(trigger: Trigger, event: Event) -> str:
+    wanted = (
+        labels_in_words(trigger.on.labels) if isinstance(trigger.on, LabelEvent | PullRequestEvent) else ""
+    )
+    there = f"labels: {', '.join(event.labels) or 'none'}"
+    added = "" if event.added is None else f"; added: {', '.join(event.added) or 'none'}"
+    return f"it waits for the label {wanted}, the event has {_cut(there + added)}"
+
+
+def _phrase(trigger: Trigger, event: Event) -> str:
+    wanted = trigger.on.phrase if isinstance(trigger.on, CommentEvent) else ""
+    return f"the comment {_cut(repr(text_of(event.comment)))} does not hold {wanted!r} as a word of its own"
+
+
+def _review(trigger: Trigger, event: Event) -> str:
+    states = trigger.on.review_states if isinstance(trigger.on, PullRequestEvent) else ()
+    return (
+        f"it waits for a review that is {' or '.join(states)}, this one is {event.review_state or 'nothing'}"
+    )
+
+
+def _person(_: Trigger, event: Event) -> str:
+    who = "who opened the pull request" if event.item is Item.PULL_REQUEST else "who wrote it"
+    return f"{who} may not start runs"
+
+
+# Where the entry and the event have names of their own to tell; the others are said as the table of words says them.
+_WITH_NAMES: Mapping[str, Callable[[Trigger, Event], str]] = {
+    words.OTHER_FORGE: _other_forge,
+    words.DISARMED: _disarmed,
+    words.OTHER_EVENT: _other_event,
+    words.NO_REPOSITORY: _no_repository,
+    words.OTHER_REPOSITORY: _other_repository,
+    words.ACTION_NOT_ACTIONABLE: _action,
+    words.NO_MATCHING_CLOSE_TRIGGER: _action,
+    words.NO_MATCHING_PR_TRIGGER: lambda trigger, event: (
+        _no_label(trigger, event)
+        if event.action in getattr(trigger.on, "actions", ())
+        else _action(trigger, event)
+    ),
+    words.CLOSE_NUMBER_NOT_MATCHED: _number,
+    words.NO_ALLOWLISTED_LABEL: _no_label,
+    words.NO_TRIGGER_PHRASE: _phrase,
+    words.REVIEW_STATE_NOT_MATCHED: _review,
+    words.PR_AUTHOR_NOT_ALLOWED: _person,
+}
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+
+
+def document_of(found: "Rehearsal") -> dict[str, object]:
+    problem = problem_of(found.event)
+    return {
+        "file": found.file,
+        "event_problem": None if problem is None else problem_in_words(problem),
+        "dropped": found.dropped,
+        "entries": [_entry(each, found.event) for each in found.verdicts],
+        "would_start": None if found.would is None else _would_start(found.would),
+        "without_rows": found.without_rows,
+    }
+
+
+def _entry(verdict: "Verdict", event: "Event") -> dict[str, object]:
+    stopped = None if isinstance(verdict, Match) else verdict
+    matched = verdict if isinstance(verdict, Match) else None
+    return {
+        "id": verdict.trigger.identity,
+        "index": verdict.trigger.index,
+        "line": verdict.trigger.line,
+        "matches": matched is not None,
+        "matched": None if matched is None else matched.type,
+        "by": None if matched is None else matched.by,
+        "gate": None if stopped is None else gate_name(stopped),
+        "reason": None if stopped is None else stopped.reason,
+        "in_words": None if stopped is None else reason_in_words(stopped, event),
+    }
+
+
+def _would_start(would: "WouldStart") -> dict[str, object]:
+    match, trigger = would.match, would.match.trigger
+    subject = match.subject()
+    return {
+        "id": trigger.identity,
+        "kind": trigger.work.kind,
+        "flow": match.flow,
+        "command": match.command,
+        "not_enforced": list(would.not_enforced),
+        "target": would.target,
+        "subject": {
+            "key": subject.key,
+            "scope": subject.scope,
+            "item": subject.item,
+            "lane": subject.lane,
+        },
+        "priority": trigger.work.ask.priority,
+        "replicas": trigger.work.replicas,
+        "one_shot": match.one_shot,
+        "while_running": trigger.while_running,
+        "wait_for": entry_document(trigger)["run"].get("waitFor", []),
+        "rows": None if would.rows is None else _rows(would.rows),
+    }
+
+
+def _rows(rows: "Rows") -> dict[str, object]:
+    """`spent_by` is the run that used the one-shot up; `would_be` what becomes of the event, and `run` because of whom."""
+    at = rows.step.at
+    return {
+        "spent_by": None if rows.spent is None else rows.spent.run,
+        "spent_at": None if rows.spent is None else rows.spent.at,
+        "would_be": rows.step.kind,
+        "run": None if at is None else at.public_id,
+        "breaker": rows.breaker,
+    }
+
 
 STANDARD_INPUT = "-"
 UNKNOWN = "not known: the database cannot be asked"

@@ -12,7 +12,8 @@ from pidispatch.domain.providers.rates import Price, Rates, Rating, lacks_reques
 from pidispatch.ports import Clock
 
 if TYPE_CHECKING:
-    from genai_prices.types import MatchLogic, ModelInfo, Provider
+    from genai_prices.types import MatchLogic, ModelInfo, ModelPrice, Provider, TieredPrices
+
 
 NAME_MAX = 200
 HUGGINGFACE = "huggingface"
@@ -144,9 +145,6 @@ def _means(clause: "MatchLogic", name: str) -> bool:
         return False
     return _SNAPSHOT.fullmatch(name.removeprefix(start.lower())) is not None
 
-
-if TYPE_CHECKING:
-    from genai_prices.types import ModelPrice, TieredPrices
 
 Tiers = tuple[tuple[int, Rates], ...]
 

@@ -12,7 +12,7 @@ from pidispatch.app.hostname import HostNameTaken, wait_for_silence
 from pidispatch.domain.health.health import Facts, FaultWord, judge
 from pidispatch.domain.health.hostidentity import Contender, Identity
 from pidispatch.services.placemark import place_of
-from pidispatch.store.hosts import forgetting
+from pidispatch.store import forgetting
 from pidispatch.store.hosts.hosts import Hosts
 from pidispatch.store.read import history
 from pidispatch.store.read.health import row_facts

@@ -1,4 +1,4 @@
-"""`check`: judge the operator's files before they are put in place."""
+"""`check`, `set` and `unset`: the operator's files."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,11 +7,47 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pidispatch.domain.files.checking import FileKind
-from pidispatch.entrypoints.cli.options import AsJson
-from pidispatch.entrypoints.cli.output import err, out, plain, print_json
+from pidispatch.entrypoints.cli.output import AsJson, err, out, plain, print_json
 
 if TYPE_CHECKING:
+    from pidispatch.app.operatorfiles import Change
     from pidispatch.domain.files.checking import Checked
+
+
+Key = Annotated[str, typer.Argument(metavar="KEY", help="A key of settings.json, such as dailyCap.")]
+
+
+def set_key(
+    key: Key,
+    value: Annotated[
+        str, typer.Argument(metavar="VALUE", help="Its value; of secretProfiles name:/path,name:/path.")
+    ],
+    as_json: AsJson = False,
+) -> None:
+    _change(key, value, as_json=as_json)
+
+
+def unset_key(key: Key, as_json: AsJson = False) -> None:
+    _change(key, None, as_json=as_json)
+
+
+def _change(key: str, value: str | None, *, as_json: bool) -> None:
+    from pidispatch.app.operatorfiles import change_setting
+    from pidispatch.config.environment import read_settings
+
+    change = change_setting(read_settings(), key, value)
+    if as_json:
+        document = {"key": change.key, "before": change.before, "after": change.after}
+        print_json({**document, "beneath": change.beneath, "file": change.file})
+        return
+    before, after = _text(change.before, change), _text(change.after, change)
+    out.print(plain(f"{change.key}: {before} → {after}  ({change.file})"))
+
+
+def _text(value: str | None, change: "Change") -> str:
+    if value is not None:
+        return value
+    return "unset" if change.beneath is None else f"unset ({change.beneath} holds)"
 
 
 def check(

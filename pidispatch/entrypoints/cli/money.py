@@ -1,15 +1,17 @@
-"""`prices`: what a model costs and who says so, or what to write where nobody does."""
+"""`budget` and `prices`: what was spent, what may be, and what a model costs."""
 
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pidispatch.domain.money import dollars
-from pidispatch.entrypoints.cli.options import AsJson
-from pidispatch.entrypoints.cli.output import out, plain, print_json, print_table
+from pidispatch.entrypoints.cli.output import AsJson, out, plain, print_json, print_table
+from pidispatch.entrypoints.cli.wording import amount, window_name
 
 if TYPE_CHECKING:
     from pidispatch.app.prices import ModelPrice, TierRow
+    from pidispatch.app.verbs.queue import BudgetWindow
+
 
 HEADINGS = (
     "model", "price", "tokens in", "input", "output", "cache read", "cache write", "1 h", "request", "from",
@@ -62,3 +64,39 @@ def _rows(price: "ModelPrice") -> list[tuple[object, ...]]:
 def _figures(tier: "TierRow") -> tuple[str | None, ...]:
     kinds = (tier.input, tier.output, tier.cache_read, tier.cache_write, tier.cache_write_1h)
     return (*(dollars(kind) for kind in kinds), dollars(tier.request) if tier.request else None)
+
+
+def budget(as_json: AsJson = False) -> None:
+    from pidispatch.app.installation import Installation
+    from pidispatch.app.verbs import queue
+
+    with Installation.here() as here:
+        found = queue.budget(here)
+    if as_json:
+        print_json(found)
+        return
+    print_table(
+        ("window", "used", "cap", "of it held", "state", "resets at", "held by"),
+        [
+            (
+                window_name(window.name, window.unit, window.period),
+                _used(window),
+                amount(window.unit, window.cap),
+                amount(window.unit, window.held),
+                window.state,
+                window.resets_at,
+                _holders(window),
+            )
+            for window in found.windows
+        ],
+    )
+
+
+def _used(window: "BudgetWindow") -> str:
+    used = amount(window.unit, window.used)
+    return f"at most {used}" if window.assumed else used
+
+
+def _holders(window: "BudgetWindow") -> str:
+    more = window.holders - len(window.held_by)
+    return ", ".join(window.held_by) + (f" and {more:,} more" if more else "")
