@@ -104,8 +104,7 @@ def test_a_word(tree):
 
 PEEK = '''"""`peek`: show little of a run."""
 
-from pidispatch.entrypoints.cli.options import AsJson, RunName
-from pidispatch.entrypoints.cli.output import out, print_json
+from pidispatch.entrypoints.cli.output import AsJson, RunName, out, print_json
 
 
 def peek(run: RunName, as_json: AsJson = False) -> None:
