@@ -1,9 +1,11 @@
 """The outside of a worker process: what its flows and threads talk to."""
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
+from pathlib import Path
 
 import structlog
 
@@ -14,28 +16,76 @@ from pidispatch.app.policy import FilePolicies
 from pidispatch.app.providerfile import forwarded_environment
 from pidispatch.app.rooms import box_files_of
 from pidispatch.app.secrets import known_secrets
-from pidispatch.app.standing import standing_triggers
-from pidispatch.config import Settings
+from pidispatch.app.standing import StandingTriggers, standing_triggers
+from pidispatch.config import Place, Settings
 from pidispatch.config.environment import environment
 from pidispatch.domain.health.hostidentity import Identity
 from pidispatch.domain.text.redaction import Redactor
 from pidispatch.domain.triggers.breaker import Rules
-from pidispatch.flows.finding import BoxFinder
-from pidispatch.flows.hands import Hands
-from pidispatch.flows.tenure import Tenure
+from pidispatch.domain.triggers.oneshot import marked_by_another
+from pidispatch.domain.triggers.trigger import Disarmed
+from pidispatch.domain.triggers.wait import WaitBounds
+from pidispatch.files import MarkedFile
+from pidispatch.flows.tenure import BoxFinder, Hands, Tenure
+from pidispatch.ports import Bell
 from pidispatch.runtime.jobfiles import JobFiles, Sizing
 from pidispatch.runtime.workspace import folder_change, open_folder
 from pidispatch.services.lifelines import Lifelines
 from pidispatch.services.notes import WorkerNotes
+from pidispatch.services.waitcheck import GRACE_SECONDS, CheckPrograms
+from pidispatch.store.database import Database
 from pidispatch.store.hosts.hosts import Hosts
 from pidispatch.store.keptfiles import KeptFilesToRead
 from pidispatch.store.runs.calls import PostgresTickets
 from pidispatch.store.runs.endings import Endings
 from pidispatch.store.runs.losses import Losses
+from pidispatch.store.runs.oneshots import OneShots
 from pidispatch.store.runs.transitions import Runs
+from pidispatch.store.runs.waits import Waits
 from pidispatch.store.triggers.breakercount import Breakers
 from pidispatch.upkeep.breakers import BreakerKeeper
 from pidispatch.upkeep.losses import LostLookers
+from pidispatch.upkeep.marking import Marking, mark_logged
+from pidispatch.upkeep.waiting import WaitKeeper
+
+
+def mark_keeper(database: Database, path: Path | None, *, host: str) -> Callable[[], None]:
+    """What the reconciler does with each look; nothing without a file."""
+    if path is None:
+        return lambda: None
+    return partial(mark_logged, Marking(OneShots(database), MarkedFile(path, host=host)))
+
+
+def mark_reader(triggers: StandingTriggers) -> Callable[[str, str], Disarmed | None]:
+    """What admission asks of a one-shot and a run: the mark in force that holds it back."""
+    return lambda key, run: marked_by_another(triggers.current(), key, run)
+
+
+SLACK_SECONDS = 3.0  # beside its time and its end: the start of the program, and writing down what it said
+
+
+def wait_keeper(settings: Settings, database: Database, *, host: str, worker: str, bell: Bell) -> WaitKeeper:
+    timeout = settings.wait_check_timeout.total_seconds()
+    return WaitKeeper(
+        host=host,
+        waits=Waits(
+            database, host=host, worker=worker, check_seconds=timeout + GRACE_SECONDS + SLACK_SECONDS
+        ),
+        # The home of the user that we are, not of whoever started us.
+        checks=CheckPrograms(timeout=timeout, home=Place.here({}).user_home),
+        programs=settings.wait_programs,
+        bounds=WaitBounds(
+            interval=settings.wait_interval,
+            wait_max=settings.wait_max,
+            after_max=settings.wait_after_max,
+            checks_max=settings.wait_max_checks,
+            faults_max=settings.wait_max_faults,
+        ),
+        slots=settings.check_slots,
+        bell=bell,
+        clock=database.now,
+    )
+
 
 log = structlog.get_logger(__name__)
 

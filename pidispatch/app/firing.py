@@ -5,7 +5,7 @@ from collections.abc import Callable
 from datetime import datetime
 from functools import partial
 
-from pidispatch.app.triggers import NoSuchTrigger, NotScheduled, read_triggers
+from pidispatch.app.triggers import NoSuchEntry, NotScheduled, read_triggers
 from pidispatch.app.triggerzone import host_zone
 from pidispatch.config import Settings
 from pidispatch.config.environment import beneath
@@ -42,7 +42,7 @@ def entry_named(settings: Settings, name: str) -> ScheduleEntry:
             raise NotScheduled(
                 f"{name} is no schedule: an event of a forge starts it, and a run by hand has none"
             )
-        raise NoSuchTrigger(
+        raise NoSuchEntry(
             f"there is no schedule {name!r} in {settings.triggers_file}; `pidispatch triggers` lists them"
         )
     if asked := beyond(entry.trigger.work):

@@ -21,9 +21,8 @@ from pidispatch.gateway.egress.tunnel import Egress
 from pidispatch.gateway.http.rooms import Limits
 from pidispatch.gateway.process import Gateway
 from pidispatch.gateway.providers import Patience, Providers
-from pidispatch.store.runs.calls import PostgresCallLedger, PostgresTickets
+from pidispatch.store.runs.calls import PostgresCallLedger, PostgresStops, PostgresTickets
 from pidispatch.store.runs.egress import PostgresEgressUses
-from pidispatch.store.runs.stops import PostgresStops
 
 
 def build_gateway(settings: Settings) -> Gateway:

@@ -22,7 +22,7 @@ UNREADABLE = {FaultWord.DATABASE_SILENT, FaultWord.SCHEMA_DIFFERS}
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class MonitorPass:
     """What one look found; `gauges` has nothing of the rows when they could not be read."""
 
     health: Health
@@ -36,7 +36,7 @@ class Monitor:
         self._here = here
         self._settings = here.settings
         self._engine = engine
-        self._look: Refreshed[Look] = Refreshed(self.look)
+        self._look: Refreshed[MonitorPass] = Refreshed(self.look)
 
     def run(self, stop: threading.Event) -> None:
         """Serve both pages until `stop`, where the settings name an address."""
@@ -47,18 +47,20 @@ class Monitor:
     def close(self) -> None:
         self._here.close()
 
-    def look(self) -> Look:
+    def look(self) -> MonitorPass:
         health = health_of(self._here, self._engine)
         disks = disk_gauges(self._settings.worker_name, measure(places_of(self._settings, self._engine)))
         if UNREADABLE & {fault.word for fault in health.red}:
-            return Look(health, tuple(disks))
+            return MonitorPass(health, tuple(disks))
         try:
             queue = standing_of(self._here.any_database, self._settings)
             gauges = queue_gauges(queue, measure_today(self._here.any_database))
             busy = busy_providers(self._here, seconds=QUICK)
-            return Look(health, (*disks, *gauges, provider_gauge(self._settings.worker_name, busy, queue.at)))
+            return MonitorPass(
+                health, (*disks, *gauges, provider_gauge(self._settings.worker_name, busy, queue.at))
+            )
         except PidispatchError:
-            return Look(health, tuple(disks))  # the next look tells why
+            return MonitorPass(health, tuple(disks))  # the next look tells why
 
     def healthz(self) -> Answer:
         health = self._found().health
@@ -69,5 +71,5 @@ class Monitor:
         found = self._found()
         return Answer(200, CONTENT_TYPE, exposition([*health_gauges(found.health), *found.gauges]))
 
-    def _found(self) -> Look:
-        return self._look.get() or Look(unanswered(PATIENCE), ())
+    def _found(self) -> MonitorPass:
+        return self._look.get() or MonitorPass(unanswered(PATIENCE), ())

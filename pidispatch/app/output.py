@@ -36,7 +36,7 @@ class SecretsUnknown(PidispatchError):
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class RunOutput:
     """Pieces of bounded size, as they come."""
 
     texts: Iterator[str]
@@ -56,7 +56,7 @@ class Gone:
 
 def output_of(
     here: Installation, name: str, *, follow: bool, sleep: Callable[[float], None] = time.sleep
-) -> Output | NotYet | Gone:
+) -> RunOutput | NotYet | Gone:
     """The output of the run's last container, with the secrets masked that rows mask. With `follow`, wait for one.
 
     Raises NoSuchRun, OnAnotherHost, EngineUnavailable, SecretsUnknown (also from the texts), and as `Installation.database`.
@@ -72,7 +72,7 @@ def output_of(
         return (NotYet if run.state in BEFORE_A_BOX else Gone)(run.public_id, run.state)
     mask = masks(here)
     mask(b"\n")  # without a gateway, say so before the first line
-    return Output(masked(seen(boxes.output(container, follow=follow)), mask))
+    return RunOutput(masked(seen(boxes.output(container, follow=follow)), mask))
 
 
 def masks(here: Installation) -> Redact:

@@ -10,7 +10,7 @@ from pidispatch.domain.providers.piauth import WAY_OUT, Stored, parse_pi_auth
 from pidispatch.domain.providers.providersfile import ProviderEntries, parse_providers
 from pidispatch.errors import ConfigurationRefused
 from pidispatch.files import LiveFile
-from pidispatch.files.own import read_own
+from pidispatch.files.reading import read_own
 from pidispatch.ports import KeptFiles
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pidispatch.app.firing import VARIABLE, require_one_file
 from pidispatch.app.installation import Installation
-from pidispatch.app.triggers import LEAST, NoSuchTrigger, read_triggers
+from pidispatch.app.triggers import LEAST, NoSuchEntry, read_triggers
 from pidispatch.domain.triggers.oneshot import is_once
 from pidispatch.domain.triggers.trigger import Trigger, Triggers
 from pidispatch.errors import CannotRearm, ConfigurationRefused, PidispatchError
@@ -15,7 +15,7 @@ from pidispatch.store.runs.oneshots import OneShots, note_unmarked
 from pidispatch.store.triggers.rehearsals import spent_by
 from pidispatch.upkeep.marking import Marking
 
-__all__ = ["NoSuchTrigger", "NotRearmed", "RearmedOneShot", "rearm"]
+__all__ = ["NoSuchEntry", "NotRearmed", "RearmedOneShot", "rearm"]
 
 
 class NotRearmed(PidispatchError):
@@ -67,9 +67,9 @@ def _meant(triggers: Triggers, name: str, path: Path) -> tuple[str, Trigger | No
     entries = _answering(triggers, name)
     if len({each.identity for each in entries}) > 1:
         places = ", ".join(f"triggers[{each.index}]" for each in entries)
-        raise NoSuchTrigger(f"several triggers answer to {name!r}: {places}; give each an id")
+        raise NoSuchEntry(f"several triggers answer to {name!r}: {places}; give each an id")
     if not entries and not name.isprintable():
-        raise NoSuchTrigger(f"there is no trigger {name!r} in {path}")
+        raise NoSuchEntry(f"there is no trigger {name!r} in {path}")
     if not entries:
         return name, None
     entry = next((each for each in entries if is_once(each)), None)
@@ -95,7 +95,7 @@ def _refusal(error: CannotRearm, entry: Trigger | None, name: str, path: Path) -
             f"{_shown(entry, name)} is being used up by {live}, which has not ended; wait, or `pidispatch cancel {live}`"
         )
     if entry is None:
-        return NoSuchTrigger(
+        return NoSuchEntry(
             f"there is no trigger {name!r} in {path}, and no one-shot of that key was used up;"
             " `pidispatch triggers` lists them"
         )

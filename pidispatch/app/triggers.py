@@ -29,11 +29,11 @@ LEAST = 4  # characters of an identity that is a hash, to name an entry by
 
 __all__ = [
     "BreakerRecord",
-    "NoSuchTrigger",
+    "NoSuchEntry",
     "NotScheduled",
     "ScheduleRecord",
+    "ShownTriggers",
     "SlotRecord",
-    "Standing",
     "Told",
     "named",
     "next_of",
@@ -43,7 +43,7 @@ __all__ = [
 ]
 
 
-class NoSuchTrigger(PidispatchError):
+class NoSuchEntry(PidispatchError):
     """No entry, or more than one, answers to this name."""
 
 
@@ -82,7 +82,7 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ShownTriggers:
     """The entries in the order of the file, then those of the rows alone.
 
     `problems` are the file's: then nothing of it can be told, and the rows say what is in force. `without_rows` says why
@@ -101,7 +101,7 @@ def read_triggers(settings: Settings) -> Triggers:
     return standing_triggers(settings).current()
 
 
-def standing(here: Installation) -> Standing:
+def standing(here: Installation) -> ShownTriggers:
     """Never raises for a file or a database that cannot be read: that is what it tells."""
     settings = here.settings
     problems: Sequence[str] = ()
@@ -117,7 +117,7 @@ def standing(here: Installation) -> Standing:
         without_rows = str(error)
     entries = tuple(_entries(triggers, rows or _Rows(), settings.worker_name, asked=rows is not None))
     file = None if settings.triggers_file is None else str(settings.triggers_file)
-    return Standing(file, problems, triggers.notes, entries, without_rows)
+    return ShownTriggers(file, problems, triggers.notes, entries, without_rows)
 
 
 def slots_of(here: Installation, schedule: str, most: int) -> Sequence[SlotRecord]:
@@ -125,7 +125,7 @@ def slots_of(here: Installation, schedule: str, most: int) -> Sequence[SlotRecor
     return latest_slots(here.database, schedule, most)
 
 
-def named(found: Standing, name: str) -> Told:
+def named(found: ShownTriggers, name: str) -> Told:
     """The entry of this id, or of this beginning of an identity. Raises NoSuchTrigger."""
     exact = [each for each in found.entries if each.id == name]
     begun = [
@@ -138,10 +138,10 @@ def named(found: Standing, name: str) -> Told:
             return one
         case []:
             where = found.file or "PI_TRIGGERS_FILE, which is not set"
-            raise NoSuchTrigger(f"there is no trigger {name!r} in {where}; `pidispatch triggers` lists them")
+            raise NoSuchEntry(f"there is no trigger {name!r} in {where}; `pidispatch triggers` lists them")
         case several:
             places = ", ".join(f"triggers[{each.trigger.index}]" for each in several if each.trigger)
-            raise NoSuchTrigger(f"several triggers answer to {name!r}: {places}; give each an id")
+            raise NoSuchEntry(f"several triggers answer to {name!r}: {places}; give each an id")
 
 
 def next_of(told: Told, most: int, now: datetime | None = None) -> Sequence[Coming]:

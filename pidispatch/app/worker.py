@@ -11,28 +11,24 @@ from typing import assert_never
 import structlog
 
 from pidispatch import __version__
-from pidispatch.app.adapters import Adapters
+from pidispatch.app.adapters import Adapters, mark_keeper, mark_reader, wait_keeper
 from pidispatch.app.hostname import HostNameTaken
 from pidispatch.app.installation import Installation, addresses
 from pidispatch.app.keeping import limits_in_words
-from pidispatch.app.marks import mark_keeper, mark_reader
 from pidispatch.app.monitor import Monitor
 from pidispatch.app.rooms import disk_bounds, lacks_room, places_of
 from pidispatch.app.triggerzone import host_zone
-from pidispatch.app.waiting import wait_keeper
 from pidispatch.config import AtSigterm, Settings, without_effect
 from pidispatch.domain.health.hostidentity import Identity
 from pidispatch.files.githead import head_commit
-from pidispatch.files.outbox import read_outbox
-from pidispatch.files.session import read_session
+from pidispatch.files.outbox import read_outbox, read_session
 from pidispatch.files.skills import check_skills, read_skills
 from pidispatch.files.watching import FileWatch
 from pidispatch.flows.admit import AdmissionGate
 from pidispatch.flows.chain import ChainCollector, ChainLimits
-from pidispatch.flows.changes import Changes
 from pidispatch.flows.checks import Checks
 from pidispatch.flows.cleanup import Cleanup
-from pidispatch.flows.finish import Finisher
+from pidispatch.flows.finish import Changes, Finisher
 from pidispatch.flows.launch import BoxLimits, Launcher
 from pidispatch.flows.sessions import SessionKeeper
 from pidispatch.gateway.client import open_doors

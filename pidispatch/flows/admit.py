@@ -19,7 +19,7 @@ from pidispatch.domain.limits.admission import (
 )
 from pidispatch.domain.limits.policy import Policy
 from pidispatch.domain.runs.run import Claim, Waiting
-from pidispatch.flows.checks import Checks, Look
+from pidispatch.flows.checks import CheckPass, Checks
 from pidispatch.ports import Images, Notes, Policies
 from pidispatch.store.admission.transaction import Admissions
 
@@ -102,7 +102,7 @@ class AdmissionGate:
         in_force = granted.narrowed(cost_cap=run.last_cost_cap, models=run.ask.allowed_models)
         # What an earlier attempt reserved counts its own models alone.
         in_force = in_force.within(run.last_models)
-        tried = Look(run, in_force, laps)
+        tried = CheckPass(run, in_force, laps)
         checked = self._checks.check(tried)
         match checked:
             case Ready():

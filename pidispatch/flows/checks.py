@@ -25,7 +25,7 @@ COUNTED_SOON = timedelta(seconds=1)
 
 
 @dataclass
-class Look:
+class CheckPass:
     """One look at one run: what it may use, and the gates it passed so far."""
 
     run: Waiting
@@ -98,7 +98,7 @@ class Checks:
         self._open_folder = open_folder
         self._notes = notes
 
-    def check(self, tried: Look) -> Ready | Deferred | Refused:
+    def check(self, tried: CheckPass) -> Ready | Deferred | Refused:
         """Its trigger; then, the wider a fault's reach the earlier it is told: image, provider, folder, calendar."""
         try:
             return self._check_parts(tried)
@@ -109,7 +109,7 @@ class Checks:
         except FolderRefused as error:
             return Refused(error.reason, None)
 
-    def _check_parts(self, tried: Look) -> Ready | Deferred | Refused:
+    def _check_parts(self, tried: CheckPass) -> Ready | Deferred | Refused:
         held_back = self._breaker(tried) or self._spent(tried)
         if held_back is not None:
             return held_back
@@ -139,7 +139,7 @@ class Checks:
                 return held_back
             return self._ready(tried, subject, folder, image.image_id, engine_id)
 
-    def _image(self, tried: Look) -> ImageFacts | Refused:
+    def _image(self, tried: CheckPass) -> ImageFacts | Refused:
         facts = self._images.facts(tried.image)
         tried.passed("image", None if facts is None else facts.image_id)
         if facts is None:
@@ -151,7 +151,7 @@ class Checks:
         )
         return facts if lacking is None else Refused(lacking, None)
 
-    def _provider(self, tried: Look) -> Deferred | Refused | None:
+    def _provider(self, tried: CheckPass) -> Deferred | Refused | None:
         """Its key is there and not held back, and what its model costs is known wherever dollars are bounded."""
         run, now = tried.run, tried.run.now
         provider = self._doors.provider(tried.provider, tried.model, run.run_id)
@@ -168,7 +168,7 @@ class Checks:
             return Deferred(words.PROVIDER_BUSY, min(provider.busy_until, now + BUSY_LOOK))
         return None
 
-    def _breaker(self, tried: Look) -> Deferred | Refused | None:
+    def _breaker(self, tried: CheckPass) -> Deferred | Refused | None:
         """What waited when its trigger's breaker opened does not start either."""
         word = tried.run.breaker
         if word == words.BREAKER_COUNTING:
@@ -182,7 +182,7 @@ class Checks:
             else Refused(words.BREAKER_OPEN, None)
         )
 
-    def _spent(self, tried: Look) -> Refused | None:
+    def _spent(self, tried: CheckPass) -> Refused | None:
         """A look before anything is asked of others; the transaction decides between two at once."""
         run = tried.run
         if run.one_shot is None:
@@ -198,7 +198,7 @@ class Checks:
             words.BY_ANOTHER_RUN if run.spent_by is not None else words.BY_A_MARK_IN_THE_FILE,
         )
 
-    def _calendar(self, tried: Look, subject: Subject) -> Deferred | Refused | None:
+    def _calendar(self, tried: CheckPass, subject: Subject) -> Deferred | Refused | None:
         until = tried.policy.paused_until(subject, tried.run.now)
         tried.passed("pause-windows", None if until is None else until.isoformat())
         if until is not None:
@@ -207,7 +207,7 @@ class Checks:
             return Refused(words.CONFIG_REFUSED, words.DOLLAR_WINDOW_WITHOUT_RUN_CAP)
         return None
 
-    def _subject(self, tried: Look, folder: LocalFolder) -> Subject:
+    def _subject(self, tried: CheckPass, folder: LocalFolder) -> Subject:
         run = tried.run
         return Subject(
             scope=run.scope,
@@ -217,7 +217,7 @@ class Checks:
         )
 
     def _ready(
-        self, tried: Look, subject: Subject, folder: LocalFolder, image_id: str, engine_id: str
+        self, tried: CheckPass, subject: Subject, folder: LocalFolder, image_id: str, engine_id: str
     ) -> Ready:
         policy, run = tried.policy, tried.run
         caps = policy.caps_for(subject, costs=tried.rating not in {Rating.FREE, Rating.PLAN})

@@ -15,16 +15,46 @@ from pidispatch.domain.runs.reconcile import GATEWAY_PATIENCE, Absence, Departur
 from pidispatch.domain.runs.run import AttemptFacts, BoxEnd, Claim, Occupant, Outcome, Result, State
 from pidispatch.domain.runs.session import KeptSession, NotKept
 from pidispatch.domain.runs.telemetry import telemetry
-from pidispatch.errors import GatewayUnavailable, StaleEpoch
+from pidispatch.errors import BoxFault, EngineUnavailable, FolderRefused, GatewayUnavailable, StaleEpoch
 from pidispatch.flows.chain import ChainCollector
-from pidispatch.flows.changes import Changes
 from pidispatch.flows.cleanup import Cleanup
-from pidispatch.flows.finding import BoxFinder
 from pidispatch.flows.sessions import SessionKeeper
-from pidispatch.ports import Boxes, Doors, FolderChange, Notes, Redact
+from pidispatch.flows.tenure import BoxFinder
+from pidispatch.ports import Boxes, Doors, FolderChange, GitBox, Notes, OpenFolder, Redact
 from pidispatch.store.runs.calls import PostgresTickets
+from pidispatch.store.runs.chains import Chains
 from pidispatch.store.runs.endings import Endings
 from pidispatch.store.runs.transitions import Runs
+
+
+class Changes:
+    """Looks at the folder of a run that has ended, as its owner, without its repository's programs."""
+
+    def __init__(self, *, chains: Chains, gitbox: GitBox, open_folder: OpenFolder) -> None:
+        self._chains = chains
+        self._gitbox = gitbox
+        self._open_folder = open_folder
+
+    def seen(self, run_id: int, *, patient: bool) -> bool:
+        """Whether a change is seen: another commit, or files that are not committed. What cannot be looked at shows none.
+
+        Raises DatabaseUnavailable, and EngineUnavailable if `patient`.
+        """
+        run = self._chains.parent(run_id)
+        if run.folder is None or run.image is None or run.commit is None:
+            return False
+        try:
+            folder = self._open_folder(run.folder)
+            state = self._gitbox.state(folder, image=run.image)
+        except EngineUnavailable:
+            if patient:
+                raise
+            return False
+        except (FolderRefused, BoxFault) as error:
+            log.warning("changes_unseen", run=run.public_id, problem=str(error))
+            return False
+        return state.problem is None and (state.dirty or state.head != run.commit)
+
 
 log = structlog.get_logger(__name__)
 

@@ -46,9 +46,9 @@ from pidispatch.errors import (
     Unavailable,
 )
 from pidispatch.flows.cleanup import Cleanup
-from pidispatch.flows.hands import Hands
 from pidispatch.flows.inputs import job_files
 from pidispatch.flows.sessions import SessionKeeper
+from pidispatch.flows.tenure import Hands
 from pidispatch.ports import Boxes, Doors, HeadCommit, HostFiles, Mounts, OpenFolder, ReadSkills
 from pidispatch.store.runs.endings import Endings
 from pidispatch.store.runs.transitions import Runs

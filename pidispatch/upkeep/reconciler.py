@@ -22,10 +22,8 @@ from pidispatch.domain.runs.reconcile import (
 )
 from pidispatch.domain.runs.run import Claim, Occupant
 from pidispatch.errors import EngineUnavailable, PidispatchError, QueueUnavailable, StaleEpoch
-from pidispatch.flows.finding import BoxFinder
 from pidispatch.flows.finish import Finisher
-from pidispatch.flows.hands import Hands
-from pidispatch.flows.tenure import Tenure
+from pidispatch.flows.tenure import BoxFinder, Hands, Tenure
 from pidispatch.ports import Bell, Boxes, BoxWatch
 from pidispatch.store.hosts.hosts import Hosts
 from pidispatch.store.runs.transitions import Runs

@@ -11,8 +11,7 @@ import pytest
 from pidispatch.gateway.client import ControlDoors
 from pidispatch.gateway.process import Gateway
 from pidispatch.gateway.providers import Providers
-from pidispatch.store.runs.calls import PostgresCallLedger, PostgresTickets
-from pidispatch.store.runs.stops import PostgresStops
+from pidispatch.store.runs.calls import PostgresCallLedger, PostgresStops, PostgresTickets
 from pidispatch.store.runs.transitions import Runs
 from tests.cli.conftest import HOST
 from tests.cli.lives import begin, end

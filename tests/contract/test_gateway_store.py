@@ -18,8 +18,7 @@ from pidispatch.domain.providers.calls import (
 )
 from pidispatch.domain.providers.rates import CostClass
 from pidispatch.store.admission import pauses
-from pidispatch.store.runs.calls import PostgresCallLedger, PostgresTickets
-from pidispatch.store.runs.stops import PostgresStops
+from pidispatch.store.runs.calls import PostgresCallLedger, PostgresStops, PostgresTickets
 from pidispatch.store.runs.transitions import Runs
 from tests.gateway.fakes import FakeCaps, FakeLedger, FakeStops, FakeTickets, Switch
 from tests.store.builders import HOST, a_boxed_run, a_host, row, value

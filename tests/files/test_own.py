@@ -5,8 +5,7 @@ import os
 import pytest
 
 from pidispatch.errors import ConfigurationRefused
-from pidispatch.files.own import read_own
-from pidispatch.files.reading import READ_LIMIT
+from pidispatch.files.reading import READ_LIMIT, read_own
 
 
 def test_a_file_of_ours_is_read_and_a_missing_one_is_none(tmp_path):

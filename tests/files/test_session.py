@@ -6,7 +6,7 @@ import time
 import pytest
 
 from pidispatch.domain.runs.session import NotKept
-from pidispatch.files.session import read_session
+from pidispatch.files.outbox import read_session
 from tests.support.patience import slowness
 
 SESSION = b'{"type":"session","version":3,"cwd":"/workspace"}\n{"type":"message"}\n'

@@ -4,7 +4,7 @@ import zlib
 
 from sqlalchemy import text
 
-from pidispatch.app.marks import mark_keeper, mark_reader
+from pidispatch.app.adapters import mark_keeper, mark_reader
 from pidispatch.app.standing import StandingTriggers
 from pidispatch.domain.box.facts import LocalFolder
 from pidispatch.domain.limits.admission import Refused
@@ -15,15 +15,12 @@ from pidispatch.domain.runs.session import NotKept
 from pidispatch.errors import FolderRefused
 from pidispatch.flows.admit import AdmissionGate
 from pidispatch.flows.chain import ChainCollector, ChainLimits
-from pidispatch.flows.changes import Changes
 from pidispatch.flows.checks import Checks
 from pidispatch.flows.cleanup import Cleanup
-from pidispatch.flows.finding import BoxFinder
-from pidispatch.flows.finish import Finisher
-from pidispatch.flows.hands import Hands
+from pidispatch.flows.finish import Changes, Finisher
 from pidispatch.flows.launch import BoxLimits, Launcher
 from pidispatch.flows.sessions import SessionKeeper
-from pidispatch.flows.tenure import Tenure
+from pidispatch.flows.tenure import BoxFinder, Hands, Tenure
 from pidispatch.store.admission.transaction import Admissions
 from pidispatch.store.database import Database
 from pidispatch.store.hosts.hosts import Hosts

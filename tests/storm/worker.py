@@ -15,15 +15,12 @@ from pidispatch.domain.runs.reconcile import Departure
 from pidispatch.domain.runs.session import NotKept
 from pidispatch.flows.admit import AdmissionGate
 from pidispatch.flows.chain import ChainCollector, ChainLimits
-from pidispatch.flows.changes import Changes
 from pidispatch.flows.checks import Checks
 from pidispatch.flows.cleanup import Cleanup
-from pidispatch.flows.finding import BoxFinder
-from pidispatch.flows.finish import Finisher
-from pidispatch.flows.hands import Hands
+from pidispatch.flows.finish import Changes, Finisher
 from pidispatch.flows.launch import BoxLimits, Launcher
 from pidispatch.flows.sessions import SessionKeeper
-from pidispatch.flows.tenure import Tenure
+from pidispatch.flows.tenure import BoxFinder, Hands, Tenure
 from pidispatch.store.admission.transaction import Admissions
 from pidispatch.store.database import Database
 from pidispatch.store.hosts.hosts import Hosts

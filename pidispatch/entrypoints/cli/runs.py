@@ -40,12 +40,12 @@ def logs(
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the container ends.")] = False,
 ) -> None:
     from pidispatch.app.installation import Installation
-    from pidispatch.app.output import Gone, NotYet, Output, output_of
+    from pidispatch.app.output import Gone, NotYet, RunOutput, output_of
 
     try:
         with Installation.here() as here:
             match output_of(here, run, follow=follow):
-                case Output(texts):
+                case RunOutput(texts):
                     for text in texts:
                         sys.stdout.write(text)
                         sys.stdout.flush()

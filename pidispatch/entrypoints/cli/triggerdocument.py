@@ -5,17 +5,17 @@ from typing import TYPE_CHECKING
 from pidispatch.entrypoints.cli.output import err, plain
 
 if TYPE_CHECKING:
-    from pidispatch.app.triggers import Standing, Told
+    from pidispatch.app.triggers import ShownTriggers, Told
 
 STAYS = "a worker that runs keeps the last good edit; one that starts is refused"
 
 
-def exit_code(found: "Standing") -> int:
+def exit_code(found: "ShownTriggers") -> int:
     """What a command that tells of triggers ends with: the file is bad, the rows cannot be asked, or all is well."""
     return 2 if found.problems else 1 if found.without_rows else 0
 
 
-def say_problems(found: "Standing") -> None:
+def say_problems(found: "ShownTriggers") -> None:
     """What is wrong with the file as it is, and what holds meanwhile; on standard error."""
     for problem in found.problems:
         err.print(plain(f"pidispatch: {problem}"))
@@ -23,7 +23,7 @@ def say_problems(found: "Standing") -> None:
         err.print(plain(f"the file is not in force: {STAYS}; `pidispatch check FILE` judges an edit"))
 
 
-def about(found: "Standing") -> dict[str, object]:
+def about(found: "ShownTriggers") -> dict[str, object]:
     """What every document says beside the entries."""
     return {
         "file": found.file,

@@ -31,7 +31,7 @@ from pidispatch.entrypoints.cli.triggerwording import (
 from pidispatch.entrypoints.cli.wording import breaker_in_words
 
 if TYPE_CHECKING:
-    from pidispatch.app.triggers import SlotRecord, Standing, Told
+    from pidispatch.app.triggers import ShownTriggers, SlotRecord, Told
 
 
 SHOWN_SLOTS = 10
@@ -161,7 +161,7 @@ def list_triggers(context: typer.Context, as_json: AsJson = False) -> None:
     raise typer.Exit(exit_code(found))
 
 
-def _print_list(found: "Standing") -> None:
+def _print_list(found: "ShownTriggers") -> None:
     for note in found.notes:
         err.print(plain(f"note: {note}"))
     if found.file is None:
@@ -183,7 +183,7 @@ HEADINGS = (
 )  # fmt: skip
 
 
-def _print_table(found: "Standing") -> None:
+def _print_table(found: "ShownTriggers") -> None:
     """With a column for failures only where there are some."""
     rows = [tuple(_row(each, readable=not found.problems)) for each in found.entries]
     if any(each.breaker is not None for each in found.entries):

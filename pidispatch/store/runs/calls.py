@@ -1,6 +1,6 @@
 """Keep the gateway's rows: who may pass its doors, the go, the report, and every model call."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any
@@ -26,6 +26,23 @@ from pidispatch.store.rows import record
 from pidispatch.store.runs.adjustments import SETTLED_AS, SETTLED_AT, settle_late
 from pidispatch.store.runs.costs import TURN
 from pidispatch.store.tables import OCCUPYING_SQL
+
+STOPPED = text(f"""
+SELECT r.id FROM runs r WHERE r.host = :host AND r.state IN ({OCCUPYING_SQL})
+  AND EXISTS (SELECT 1 FROM scopes s
+              WHERE s.key IN ('*', r.scope, 'project:' || r.project) AND s.stopped_at IS NOT NULL)
+""")  # noqa: S608 - fixed words
+
+
+class PostgresStops:
+    """Implements `ports.Stops`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def stopped(self, host: str) -> Collection[int]:
+        return [run_id for (run_id,) in alone(self._database, STOPPED, {"host": host})]
+
 
 TICKETS = f"""
 SELECT id AS run_id, public_id, attempt, coalesce(provider, '') AS provider, coalesce(egress_hosts, '{{}}') AS egress FROM runs WHERE state IN ({OCCUPYING_SQL})
