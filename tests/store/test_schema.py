@@ -86,10 +86,6 @@ def test_the_revisions_told_by_file_names_are_those_of_the_migrations():
     assert [max(schema.known_revisions())] == scripts.get_heads()
 
 
-def test_the_tables_whose_absence_is_told_are_those_of_the_models():
-    assert set(schema.TABLES) == set(METADATA.tables)
-
-
 def test_without_migrations_no_database_passes(monkeypatch, tmp_path, database):
     (tmp_path / "versions").mkdir()
     (tmp_path / "versions" / "__init__.py").touch()
