@@ -31,7 +31,8 @@ settings.load_profile("nightly" if NIGHTLY else "quick")
 
 # What takes long, longest first: begun first, so that no process is left alone with it, and left out by `make quick`.
 SLOW = (
-    "e2e", "fault", "benchmarks", "storm", "attack", "services", "gateway", "runner", "runtime", "cli", "escape", "contract",
+    "e2e", "fault", "benchmarks", "storm", "attack", "services", "gateway", "runner", "runtime", "cli/test_wait.py",
+    "cli/test_coalescing.py", "cli/test_imports.py", "docs/test_adding.py", "escape", "contract",
     "queue", "entrypoints", "flows/test_poisoned.py", "flows/test_watching.py", "flows/test_waiting.py",
     "flows/test_landing.py", "flows/test_chain.py", "store/test_a_year.py", "store/test_breakers.py", "store/test_schema.py",
     "monitoring/test_server.py", "domain/test_schedule.py", "domain/test_pause.py",
