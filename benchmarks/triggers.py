@@ -33,7 +33,7 @@ from pidispatch.domain.health.hostidentity import Identity  # noqa: E402
 from pidispatch.domain.runs.ask import Ask  # noqa: E402
 from pidispatch.domain.triggers.inforce import Planned, Zone, Zones, standing_of  # noqa: E402
 from pidispatch.domain.triggers.matching import match as match_event  # noqa: E402
-from pidispatch.domain.triggers.trigger import Cron, Kind, Trigger, Triggers, Work  # noqa: E402
+from pidispatch.domain.triggers.trigger import Cron, Trigger, Triggers, Work  # noqa: E402
 from pidispatch.queue.bells import RedisBell  # noqa: E402
 from pidispatch.queue.broker import make_broker  # noqa: E402
 from pidispatch.services.account import server_account  # noqa: E402
@@ -86,7 +86,7 @@ def entries(many: int, pattern: Callable[[int], str]) -> Triggers:
                 n,
                 n + 1,
                 Cron(pattern(n), ZONES[n % len(ZONES)]),
-                Work(Kind.LOCAL, Ask(flow="tidy"), folder=f"/repos/s{n}", task="Tidy up"),
+                Work("local", Ask(flow="tidy"), folder=f"/repos/s{n}", task="Tidy up"),
                 id=f"s{n}",
             )
             for n in range(many)

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable
 
+from pidispatch.domain.forges.github import GITHUB
 from pidispatch.domain.runs.ask import Ask
 from pidispatch.domain.triggers.event import Event, Item, Route
 from pidispatch.domain.triggers.trigger import (
     CommentEvent,
     IssueEvent,
-    Kind,
     LabelEvent,
     Labels,
     On,
@@ -24,8 +24,7 @@ def file_of(many: int) -> Triggers:
     """A quarter each of labels, comments, pull requests and closed issues, every one with words of its own."""
     return Triggers(
         tuple(
-            Trigger(n, n + 1, _on(n), Work(Kind.GITHUB, Ask(flow=f"flow-{n}")), id=f"t{n}")
-            for n in range(many)
+            Trigger(n, n + 1, _on(n), Work("github", Ask(flow=f"flow-{n}")), id=f"t{n}") for n in range(many)
         )
     )
 
@@ -62,7 +61,7 @@ def events(many: int) -> dict[str, Event]:
 
 def _event(route: Route, action: str, *, labels: tuple[str, ...] = (), comment: bytes | None = None) -> Event:
     return Event(
-        forge=Kind.GITHUB,
+        forge=GITHUB,
         delivery_id="d",
         name=route,
         route=route,
@@ -82,6 +81,6 @@ def bare_loop(event: Event, entries: Iterable[Trigger]) -> int:
     """The floor of anything that looks at each entry: how many are of the event's forge and armed."""
     found = 0
     for entry in entries:
-        if entry.work.kind is event.forge and entry.disarmed is None:
+        if entry.work.kind == event.forge.name and entry.disarmed is None:
             found += 1
     return found

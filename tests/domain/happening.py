@@ -1,12 +1,12 @@
 """Events and entries for tests, one line each."""
 
+from pidispatch.domain.forges.gitlab import GITLAB
 from pidispatch.domain.runs.ask import Ask
 from pidispatch.domain.triggers.event import Event, Item, Route
 from pidispatch.domain.triggers.trigger import (
     CommentEvent,
     Disarmed,
     IssueEvent,
-    Kind,
     LabelEvent,
     Labels,
     PullRequestEvent,
@@ -15,7 +15,6 @@ from pidispatch.domain.triggers.trigger import (
     Work,
 )
 
-GITHUB, GITLAB, FORGEJO, AZURE = Kind.GITHUB, Kind.GITLAB, Kind.FORGEJO, Kind.AZURE
 ISSUE, COMMENT, PULL = Route
 MARK = Disarmed("2026-11-29T12:00:00Z", "gh-1")
 
@@ -34,7 +33,7 @@ def an_event(forge, route, action, **more):
 
 
 def an_entry(forge, on, *, flow="fix", index=0, command=None, repository=None, **more):
-    work = Work(forge, Ask(flow=None if command else flow, command=command), repository=repository)
+    work = Work(forge.name, Ask(flow=None if command else flow, command=command), repository=repository)
     return Trigger(index=index, line=1, on=on, work=work, **more)
 
 

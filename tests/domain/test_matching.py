@@ -7,17 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pidispatch.domain.forges.azure import AZURE
+from pidispatch.domain.forges.forgejo import FORGEJO
+from pidispatch.domain.forges.github import GITHUB
+from pidispatch.domain.forges.gitlab import GITLAB
 from pidispatch.domain.runs.ask import Ask
 from pidispatch.domain.triggers.event import MOST_LABELS, MOST_TEXT, Item
 from pidispatch.domain.triggers.matching import match, verdicts
-from pidispatch.domain.triggers.trigger import Cron, Kind, Trigger, Work
+from pidispatch.domain.triggers.trigger import Cron, Trigger, Work
 from pidispatch.domain.triggers.verdicts import Dropped, Match, MatchGate, Stopped
 from tests.domain.happening import (
-    AZURE,
     COMMENT,
-    FORGEJO,
-    GITHUB,
-    GITLAB,
     ISSUE,
     MARK,
     PULL,
@@ -184,7 +184,7 @@ def test_a_comment_picks_a_flow_that_some_entry_has(comment, flow):
         an_entry(GITHUB, on_label("x"), flow="review"),
         an_entry(GITLAB, on_label("x"), flow="elsewhere"),
         an_entry(GITHUB, on_close(GITHUB, 1, once=True), flow="spent", disarmed=MARK),
-        Trigger(4, 1, Cron("0 0 * * *"), Work(Kind.LOCAL, Ask(flow="nightly")), id="n"),
+        Trigger(4, 1, Cron("0 0 * * *"), Work("local", Ask(flow="nightly")), id="n"),
     )
 
     found = match(an_event(GITHUB, COMMENT, "created", comment=comment), file)
@@ -369,7 +369,7 @@ def test_the_first_entry_that_matches_wins_and_each_tells_its_gate():
         an_entry(GITHUB, on_label("go")),
         an_entry(GITHUB, on_label("pi"), flow="first"),
         an_entry(GITHUB, on_label("pi"), flow="second"),
-        Trigger(6, 1, Cron("0 0 * * *"), Work(Kind.LOCAL, Ask(flow="n")), id="n"),
+        Trigger(6, 1, Cron("0 0 * * *"), Work("local", Ask(flow="n")), id="n"),
     ]
     event = an_event(GITHUB, ISSUE, "labeled", labels=PI)
 

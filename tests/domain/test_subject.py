@@ -2,10 +2,14 @@
 
 import pytest
 
+from pidispatch.domain.forges.azure import AZURE
+from pidispatch.domain.forges.forgejo import FORGEJO
+from pidispatch.domain.forges.github import GITHUB
+from pidispatch.domain.forges.gitlab import GITLAB
 from pidispatch.domain.triggers.arrival import ArrivalStep, Arrived, Became, There, decide
 from pidispatch.domain.triggers.event import Item
 from pidispatch.domain.triggers.subject import RunSubject, folder_subject, forge_subject
-from pidispatch.domain.triggers.trigger import Kind, WhileRunning
+from pidispatch.domain.triggers.trigger import WhileRunning
 
 QUEUE, SKIP, SUPERSEDE, PARALLEL = WhileRunning
 WAITS = There(2, "two", waits=True)
@@ -21,24 +25,24 @@ def issue(forge, number=5, **more):
     return forge_subject(forge, "acme/web", number, Item.ISSUE, "fix", **more)
 
 
-@pytest.mark.parametrize("forge", [Kind.GITHUB, Kind.FORGEJO])
+@pytest.mark.parametrize("forge", [GITHUB, FORGEJO])
 def test_where_issues_and_pull_requests_share_their_numbers_they_are_one(forge):
     assert pull(forge) == issue(forge)
 
 
-@pytest.mark.parametrize("forge", [Kind.GITLAB, Kind.AZURE])
+@pytest.mark.parametrize("forge", [GITLAB, AZURE])
 def test_where_they_are_counted_apart_they_are_two(forge):
     assert pull(forge).key != issue(forge).key
 
 
 def test_forge_number_close_and_lane_set_subjects_apart():
     every = [
-        issue(Kind.GITHUB),
-        issue(Kind.FORGEJO),
-        issue(Kind.GITHUB, 6),
-        issue(Kind.GITHUB, closed=True),
-        forge_subject(Kind.GITHUB, "acme/web", 5, Item.ISSUE, "cmd:fix"),
-        forge_subject(Kind.GITHUB, "acme/api", 5, Item.ISSUE, "fix"),
+        issue(GITHUB),
+        issue(FORGEJO),
+        issue(GITHUB, 6),
+        issue(GITHUB, closed=True),
+        forge_subject(GITHUB, "acme/web", 5, Item.ISSUE, "cmd:fix"),
+        forge_subject(GITHUB, "acme/api", 5, Item.ISSUE, "fix"),
         RunSubject("github:acme/web#5", "", "fix"),
     ]
 
@@ -46,7 +50,7 @@ def test_forge_number_close_and_lane_set_subjects_apart():
 
 
 def test_two_spellings_of_a_repository_are_one():
-    assert forge_subject(Kind.GITHUB, "Acme/Web", 5, Item.ISSUE, "fix") == issue(Kind.GITHUB)
+    assert forge_subject(GITHUB, "Acme/Web", 5, Item.ISSUE, "fix") == issue(GITHUB)
 
 
 def test_a_folder_has_a_subject_for_each_task():

@@ -6,10 +6,10 @@ from sqlalchemy import text
 from pidispatch.domain.runs.ask import Ask
 from pidispatch.domain.runs.explain import Verdict, gate_lines
 from pidispatch.domain.triggers.oneshot import marked_by_another
-from pidispatch.domain.triggers.trigger import Disarmed, IssueEvent, Kind, LabelEvent, Trigger, Triggers, Work
+from pidispatch.domain.triggers.trigger import Disarmed, IssueEvent, LabelEvent, Trigger, Triggers, Work
 from tests.store.builders import a_run, an_admitted_run, assert_ledger_is_exact, row, value
 
-ENTRY = Trigger(0, 1, IssueEvent(("closed",), 7, once=True), Work(Kind.GITHUB, Ask(flow="fix")), id="once")
+ENTRY = Trigger(0, 1, IssueEvent(("closed",), 7, once=True), Work("github", Ask(flow="fix")), id="once")
 
 
 def a_one_shot_run(site):

@@ -2,15 +2,16 @@
 
 from itertools import count
 
+from pidispatch.domain.forges.github import GITHUB
 from pidispatch.domain.runs.ask import Ask
 from pidispatch.domain.runs.run import NewRun
 from pidispatch.domain.triggers.arrival import Arrival, Delivery
 from pidispatch.domain.triggers.event import Item
 from pidispatch.domain.triggers.subject import RunSubject, folder_subject, forge_subject
-from pidispatch.domain.triggers.trigger import Kind, WhileRunning
+from pidispatch.domain.triggers.trigger import WhileRunning
 from tests.store.builders import HOST
 
-ISSUE = forge_subject(Kind.GITHUB, "acme/web", 7, Item.ISSUE, "fix")
+ISSUE = forge_subject(GITHUB, "acme/web", 7, Item.ISSUE, "fix")
 _numbers = count(1)
 
 

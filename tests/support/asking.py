@@ -6,7 +6,7 @@ from typing import Any
 from pidispatch.domain.limits.admission import Ready
 from pidispatch.domain.runs.ask import Ask, Terms
 from pidispatch.domain.runs.run import NewRun
-from pidispatch.domain.triggers.trigger import Kind, Work
+from pidispatch.domain.triggers.trigger import Work
 
 
 def asking(run: NewRun, **more: Any) -> NewRun:
@@ -19,7 +19,7 @@ def finding(ready: Ready, **more: Any) -> Ready:
     return _nested(ready, "terms", Terms, more)
 
 
-def work_of(kind: Kind, **more: Any) -> Work:
+def work_of(kind: str, **more: Any) -> Work:
     """The `run` of an entry with these fields, those of its ask among them."""
     return _nested(Work(kind), "ask", Ask, more)
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from pidispatch.domain.box.facts import LocalFolder
 from pidispatch.domain.triggers.inforce import Zone, Zones, standing_of
-from pidispatch.domain.triggers.trigger import Cron, Kind, Missed, Trigger, Triggers, WhileRunning
+from pidispatch.domain.triggers.trigger import Cron, Missed, Trigger, Triggers, WhileRunning
 from pidispatch.errors import FolderRefused
 from pidispatch.store.triggers.schedules import Schedules
 from pidispatch.upkeep.scheduledruns import ScheduledRuns
@@ -25,7 +25,7 @@ def an_entry(
     **work,
 ):
     asked = {"folder": f"/repos/{name}", "flow": "tidy", "task": "Tidy up", **work}
-    on, told = Cron(pattern, tz, missed), work_of(Kind.LOCAL, **asked)
+    on, told = Cron(pattern, tz, missed), work_of("local", **asked)
     return Trigger(index, index + 3, on, told, id=name, while_running=policy)
 
 

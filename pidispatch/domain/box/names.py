@@ -1,19 +1,13 @@
 """Name the environment variables of a box that are not the operator's to set."""
 
-# Both names under which each forge's tools look for a token, and the host the token is meant for.
-MINTED = {
-    "github": ("GITHUB_TOKEN", "GH_TOKEN"),
-    "gitlab": ("GITLAB_TOKEN", "GL_TOKEN", "GLAB_TOKEN", "GITLAB_HOST"),
-    "forgejo": ("FORGEJO_TOKEN", "GITEA_SERVER_TOKEN", "GITEA_TOKEN", "GITEA_INSTANCE_URL", "FORGEJO_HOST"),
-    "azure": ("AZURE_TOKEN", "AZURE_DEVOPS_EXT_PAT", "SYSTEM_ACCESSTOKEN", "AZURE_DEVOPS_ORG_URL"),
-}
-MINTED_NAMES = frozenset(name for names in MINTED.values() for name in names)
+from pidispatch.domain.forges.table import FORGES
+
+MINTED_NAMES = frozenset(name for forge in FORGES.values() for name in forge.token_names)
 
 # Of the worker's own environment: these never leave it.
 WORKER_SECRETS = frozenset(
     {"DATABASE_URL", "REDIS_URL", "VALKEY_URL", "VALKEY_PASSWORD", "PGPASSWORD", "PGPASSFILE"}
-    | {"GITHUB_PAT", "GITHUB_APP_PRIVATE_KEY", "WEBHOOK_SECRET"}
-    | {f"{forge}_WEBHOOK_SECRET" for forge in ("GITLAB", "FORGEJO", "AZURE")}
+    | {"WEBHOOK_SECRET", *(name for forge in FORGES.values() for name in forge.secret_names)}
 )
 
 BOX_NAMES = frozenset(

@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from pidispatch.domain.egress.hostname import PORT, Target, normal_host, split_port
 from pidispatch.domain.egress.publicaddress import is_public, read_address
+from pidispatch.domain.forges.table import FORGES
 from pidispatch.domain.text.jsonfile import shown
 from pidispatch.errors import ConfigurationRefused
 
@@ -17,21 +18,9 @@ LINES_MAX = 10_000
 
 PRESETS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        "github": (
-            "github.com",
-            "api.github.com",
-            "codeload.github.com",
-            "uploads.github.com",
-            "raw.githubusercontent.com",
-            "objects.githubusercontent.com",
-            "release-assets.githubusercontent.com",
-            "media.githubusercontent.com",
-            "github-cloud.githubusercontent.com",
-        ),
-        "gitlab": ("gitlab.com",),
+        **{forge.name: forge.hosts for forge in FORGES.values() if forge.hosts},
         "bitbucket": ("bitbucket.org", "api.bitbucket.org"),
         "codeberg": ("codeberg.org",),
-        "azure": ("dev.azure.com", ".visualstudio.com"),
         "npm": ("registry.npmjs.org",),
         "yarn": ("registry.yarnpkg.com", "repo.yarnpkg.com"),
         "pypi": ("pypi.org", "files.pythonhosted.org"),

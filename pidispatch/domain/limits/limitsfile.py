@@ -4,8 +4,8 @@ import re
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from pidispatch.domain.forges.table import LOCAL
 from pidispatch.domain.limits.scopes import (
-    LOCAL,
     Named,
     ScopeKind,
     is_relative_folder,

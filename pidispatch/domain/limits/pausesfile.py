@@ -5,9 +5,9 @@ from datetime import date, time
 from functools import lru_cache
 from zoneinfo import ZoneInfo, available_timezones
 
+from pidispatch.domain.forges.table import FORGES
 from pidispatch.domain.limits.pauses import EVERYTHING, WEEKDAYS, PauseWindow, PauseWindows
 from pidispatch.domain.limits.scopes import (
-    FORGES,
     is_foreign_path,
     is_relative_folder,
     is_repository,

@@ -3,8 +3,9 @@
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from pidispatch.domain.forges.table import LOCAL
 from pidispatch.domain.limits.limitsfile import ScopedLimits, parse_scoped_limits
-from pidispatch.domain.limits.scopes import LOCAL, ScopeKind, is_project_id, named, scope_of
+from pidispatch.domain.limits.scopes import ScopeKind, is_project_id, named, scope_of
 from pidispatch.domain.runs.names import folder_scope
 from pidispatch.domain.text.fields import FileEntry, Report, require_version, root_entry
 from pidispatch.domain.text.jsonfile import Node, read_json, shown

@@ -6,10 +6,8 @@ import unicodedata
 from dataclasses import dataclass
 from enum import StrEnum
 
+from pidispatch.domain.forges.table import FORGES, LOCAL
 from pidispatch.domain.providers.known import is_model
-
-FORGES = ("github", "gitlab", "forgejo", "azure")
-LOCAL = "local"  # the kind of a run in a folder; the other kinds are forges
 
 # What JavaScript trims, since the files come from there: Python also strips four separators of ASCII and NEL.
 _SPACE = "\t\n\v\f\r \xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"

@@ -5,21 +5,18 @@ from collections.abc import Set as AbstractSet
 from functools import lru_cache
 
 from pidispatch.domain import words
+from pidispatch.domain.forges.forge import REVIEW_SUBMITTED
 from pidispatch.domain.triggers.event import Event, Route
 from pidispatch.domain.triggers.trigger import (
     CommentEvent,
     Cron,
     IssueEvent,
-    Kind,
     LabelEvent,
     Labels,
     PullRequestEvent,
     Trigger,
 )
 from pidispatch.domain.triggers.verdicts import MatchGate, Stopped
-from pidispatch.domain.triggers.vocabulary import CLOSE_WORDS, LABEL_ACTIONS, LABELLED, SAID
-
-_ONLY_ADDED = (Kind.GITLAB, Kind.AZURE)
 
 
 def label_found(event: Event, wanted: Labels) -> tuple[str, str | None] | str:
@@ -32,7 +29,7 @@ def label_found(event: Event, wanted: Labels) -> tuple[str, str | None] | str:
     if not positive and not wanted.none_of:
         return "label", None
     tested = event.labels
-    if positive and event.forge in _ONLY_ADDED:
+    if positive and event.forge.names_added_labels:
         tested = event.added or ()
     if positive and _changed_nothing(event):
         return words.NO_LABEL_CHANGE
@@ -41,9 +38,9 @@ def label_found(event: Event, wanted: Labels) -> tuple[str, str | None] | str:
 
 def _changed_nothing(event: Event) -> bool:
     """A removal never fires, wherever the forge tells it from an addition."""
-    if event.forge in _ONLY_ADDED:
+    if event.forge.names_added_labels:
         return not event.added
-    return event.action in LABEL_ACTIONS and event.added == ()
+    return event.action == event.forge.labelled and event.added == ()
 
 
 def _tested(labels: set[str], wanted: Labels) -> tuple[str, str | None] | str:
@@ -88,12 +85,12 @@ Found = tuple[str, str | None]
 def content_of(event: Event, trigger: Trigger) -> Stopped | Found:
     match trigger.on:
         case LabelEvent(labels):
-            if not LABELLED.allows(event):
+            if not _is_one_of(event, event.forge.issue_changed):
                 return Stopped(trigger, MatchGate.ACTION, words.ACTION_NOT_ACTIONABLE)
             found = label_found(event, labels)
             return found if isinstance(found, tuple) else Stopped(trigger, MatchGate.CONTENT, found)
         case CommentEvent(phrase):
-            if not SAID.allows(event):
+            if not _is_one_of(event, event.forge.commented):
                 return Stopped(trigger, MatchGate.ACTION, words.ACTION_NOT_ACTIONABLE)
             said = has_phrase(text_of(event.comment), phrase)
             return (
@@ -107,9 +104,13 @@ def content_of(event: Event, trigger: Trigger) -> Stopped | Found:
             return Stopped(trigger, MatchGate.EVENT, words.OTHER_EVENT)
 
 
+def _is_one_of(event: Event, actions: AbstractSet[str] | None) -> bool:
+    return actions is None or event.action in actions
+
+
 def _numbered(event: Event, trigger: Trigger, actions: tuple[str, ...], number: int | None) -> Stopped | None:
     if event.action not in actions:
-        closes = isinstance(trigger.on, IssueEvent) or set(actions) <= CLOSE_WORDS
+        closes = isinstance(trigger.on, IssueEvent) or all(map(event.forge.closes, actions))
         return Stopped(
             trigger,
             MatchGate.ACTION,
@@ -130,22 +131,22 @@ def _pull_request(event: Event, trigger: Trigger, on: PullRequestEvent) -> Stopp
     if not isinstance(found, tuple):
         reason = words.NO_MATCHING_PR_TRIGGER if found == words.NO_ALLOWLISTED_LABEL else found
         return Stopped(trigger, MatchGate.CONTENT, reason)
-    if on.review_states and event.action == "review_submitted" and event.review_state not in on.review_states:
+    if on.review_states and event.action == REVIEW_SUBMITTED and event.review_state not in on.review_states:
         return Stopped(trigger, MatchGate.CONTENT, words.REVIEW_STATE_NOT_MATCHED)
-    by_label = event.forge is Kind.GITLAB and (on.labels.any_of or on.labels.all_of)
+    by_label = event.forge.label_starts_pull_request and (on.labels.any_of or on.labels.all_of)
     return found if by_label else ("pull_request", event.action)
 
 
 def _says_nothing(event: Event) -> bool:
     """A review that only comments, without a word of its own: its comments on lines are another event."""
-    commented = event.action == "review_submitted" and event.review_state == "commented"
+    commented = event.action == REVIEW_SUBMITTED and event.review_state == "commented"
     return commented and not (event.review_body or b"").strip()
 
 
 def refused_person(event: Event) -> str:
-    if event.action in CLOSE_WORDS and event.route is not Route.COMMENT:
+    if event.forge.closes(event.action) and event.route is not Route.COMMENT:
         return words.CLOSER_NOT_ALLOWED
-    if event.action == "review_submitted":
+    if event.action == REVIEW_SUBMITTED:
         return words.REVIEW_AUTHOR_NOT_ALLOWED
     return words.PR_AUTHOR_NOT_ALLOWED if event.route is Route.PULL_REQUEST else words.AUTHOR_NOT_ALLOWED
 

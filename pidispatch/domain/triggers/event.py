@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from pidispatch.domain import words
-from pidispatch.domain.triggers.trigger import Kind
+from pidispatch.domain.forges.forge import Forge
 
 MOST_LABELS = 256
 MOST_TEXT = 256 * 1024  # bytes of a title, a body or a comment; forges allow less than half of it
@@ -37,7 +37,7 @@ class Event:
     `occurrence` names what happened the same from whatever source tells it, like `comment:123`.
     """
 
-    forge: Kind
+    forge: Forge
     delivery_id: str
     name: str
     route: Route
@@ -88,3 +88,14 @@ def problem_of(event: Event) -> str | None:
     if event.number is None or not 1 <= event.number < 2**31:
         return words.MISSING_PULL_REQUEST if event.item is Item.PULL_REQUEST else words.MISSING_ISSUE_NUMBER
     return None
+
+
+def needs_authority(event: Event) -> bool:
+    """Whether somebody's rights decide; what approves by itself needs nobody's."""
+    match event.route:
+        case Route.ISSUE:
+            return event.action not in event.forge.approving_issue_actions
+        case Route.PULL_REQUEST:
+            return event.action not in event.forge.approving_pull_request_actions
+        case Route.COMMENT:
+            return True

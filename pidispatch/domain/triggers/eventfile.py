@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import TypeVar
 
-from pidispatch.domain.limits.scopes import FORGES, is_repository
+from pidispatch.domain.forges.forge import REVIEW_STATES, Forge
+from pidispatch.domain.forges.table import FORGES, WITH_PROJECTS
+from pidispatch.domain.limits.scopes import is_repository
 from pidispatch.domain.text.fields import FileEntry, Report, root_entry
 from pidispatch.domain.text.jsonfile import Number, read_json
 from pidispatch.domain.triggers.event import MOST_LABELS, MOST_TEXT, MOST_WORD, Event, Item, Route
-from pidispatch.domain.triggers.grammar.vocabulary import REVIEW_STATES
-from pidispatch.domain.triggers.trigger import Kind
 
 KEYS = (
     "forge", "delivery", "event", "route", "action", "item", "repo", "number", "labels", "added", "comment",
@@ -26,12 +26,12 @@ def parse_event(content: bytes, file: str) -> Event:
     """
     report = Report(file)
     entry = root_entry(read_json(content, file), report, _WANTED)
-    forge = _one_of(entry, "forge", [Kind(forge) for forge in FORGES])
+    forge = _forge(entry)
     route = _one_of(entry, "route", list(Route))
     action = _word(entry, "action")
     item = _item(entry, route)
     event = Event(
-        forge=forge or Kind.GITHUB,
+        forge=forge or next(iter(FORGES.values())),
         delivery_id=_word(entry, "delivery", "test") or "",
         name=_word(entry, "event", route or "event") or "",
         route=route or Route.ISSUE,
@@ -61,6 +61,14 @@ def _one_of(entry: FileEntry, name: str, words: Sequence[_Word]) -> _Word | None
     found = next((word for word in words if node is not None and node.value == word.value), None)
     if found is None:
         entry.refuse(name, f"{_fault(entry, name)} one of {', '.join(words)}")
+    return found
+
+
+def _forge(entry: FileEntry) -> Forge | None:
+    node = entry.node("forge")
+    found = FORGES.get(node.value) if node is not None and isinstance(node.value, str) else None
+    if found is None:
+        entry.refuse("forge", f"{_fault(entry, 'forge')} one of {', '.join(FORGES)}")
     return found
 
 
@@ -101,11 +109,13 @@ def _repo(entry: FileEntry) -> str | None:
     return None
 
 
-def _project(entry: FileEntry, forge: Kind | None) -> str | None:
+def _project(entry: FileEntry, forge: Forge | None) -> str | None:
     if entry.node("project") is None:
         return None
-    if forge not in {None, Kind.AZURE}:
-        entry.refuse("project", f"goes with azure alone; name the repository of {forge} in repo")
+    if forge is not None and not forge.items_in_projects:
+        entry.refuse(
+            "project", f"goes with {WITH_PROJECTS} alone; name the repository of {forge.name} in repo"
+        )
     return _word(entry, "project")
 
 

@@ -4,19 +4,17 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from pidispatch.domain import words
 from pidispatch.domain.triggers.conditions import Found, content_of, refused_person, summoned_flow, text_of
-from pidispatch.domain.triggers.event import Event, Route, problem_of
+from pidispatch.domain.triggers.event import Event, Route, needs_authority, problem_of
 from pidispatch.domain.triggers.trigger import (
     CommentEvent,
     Cron,
     IssueEvent,
-    Kind,
     LabelEvent,
     PullRequestEvent,
     Trigger,
     Triggers,
 )
 from pidispatch.domain.triggers.verdicts import Dropped, Match, MatchGate, Stopped, Verdict
-from pidispatch.domain.triggers.vocabulary import CLOSE_WORDS, needs_authority
 
 
 def match(event: Event, triggers: Triggers) -> Match | Dropped:
@@ -25,7 +23,7 @@ def match(event: Event, triggers: Triggers) -> Match | Dropped:
     if problem is not None:
         return Dropped(problem)
     nearest: Stopped | None = None
-    own = [each for each in triggers.entries if each.work.kind is event.forge]
+    own = [each for each in triggers.entries if each.work.kind == event.forge.name]
     for verdict in _verdicts(event, own, _Flows(triggers.entries)):
         if isinstance(verdict, Match):
             return verdict
@@ -63,14 +61,14 @@ def _verdicts(event: Event, entries: Sequence[Trigger], flows: _Flows) -> Iterat
 
 
 def _in_turn(event: Event, entries: Sequence[Trigger]) -> Iterable[Trigger]:
-    """GitLab's close of an issue may move labels too: the entries that wait for the close are asked first."""
-    if event.forge is Kind.GITLAB and event.route is Route.ISSUE and event.action in CLOSE_WORDS:
+    """Where a close of an issue may move labels too, the entries that wait for the close are asked first."""
+    if event.forge.close_moves_labels and event.route is Route.ISSUE and event.forge.closes(event.action):
         return sorted(entries, key=lambda each: isinstance(each.on, LabelEvent))
     return entries
 
 
 def _judge(event: Event, trigger: Trigger, flows: _Flows) -> Verdict:
-    if trigger.work.kind is not event.forge:
+    if trigger.work.kind != event.forge.name:
         return Stopped(trigger, MatchGate.FORGE, words.OTHER_FORGE)
     if trigger.disarmed is not None:
         return Stopped(trigger, MatchGate.ARMED, words.DISARMED)
@@ -127,5 +125,5 @@ def _found(event: Event, trigger: Trigger, flows: _Flows, repo: str, matched: Fo
         by=matched[1],
         flow=flow,
         command=work.ask.command,
-        closed=isinstance(on, IssueEvent | PullRequestEvent) and event.action in CLOSE_WORDS,
+        closed=isinstance(on, IssueEvent | PullRequestEvent) and event.forge.closes(event.action),
     )

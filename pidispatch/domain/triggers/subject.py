@@ -3,11 +3,10 @@
 import hashlib
 from dataclasses import dataclass
 
+from pidispatch.domain.forges.forge import Forge
 from pidispatch.domain.triggers.event import Item
-from pidispatch.domain.triggers.trigger import Kind
 
 SUBJECT = "subject:"
-_MERGE_REQUESTS_APART = (Kind.GITLAB, Kind.AZURE)  # there, issue 5 and merge request 5 are two things
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +29,7 @@ class RunSubject:
 
 
 def forge_subject(
-    forge: Kind,
+    forge: Forge,
     repo: str,
     number: int,
     item: Item,
@@ -42,9 +41,9 @@ def forge_subject(
 
     Forges spell a repository's name as people do, but hold two spellings for one.
     """
-    apart = item is Item.PULL_REQUEST and forge in _MERGE_REQUESTS_APART
+    apart = item is Item.PULL_REQUEST and forge.numbers_apart
     words = f"{'closed:' if closed else ''}{lane}"
-    return RunSubject(f"{forge}:{repo.lower()}", f"{'!' if apart else '#'}{number}", words)
+    return RunSubject(f"{forge.name}:{repo.lower()}", f"{'!' if apart else '#'}{number}", words)
 
 
 def folder_subject(scope: str, lane: str, task: bytes, asked: tuple[object, ...] = ()) -> RunSubject:

@@ -18,16 +18,6 @@ class TriggerType(StrEnum):
     ISSUE = "issue"
 
 
-class Kind(StrEnum):
-    """Where the run works: a folder of this host, or a forge's repository."""
-
-    LOCAL = "local"
-    GITHUB = "github"
-    GITLAB = "gitlab"
-    FORGEJO = "forgejo"
-    AZURE = "azure"
-
-
 class Missed(StrEnum):
     """What becomes of instants that passed while nothing could start them."""
 
@@ -96,9 +86,12 @@ On = Cron | LabelEvent | CommentEvent | PullRequestEvent | IssueEvent
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """The `run` of an entry. It asks for exactly one of a flow and a command; None is what was not written."""
+    """The `run` of an entry. It asks for exactly one of a flow and a command; None is what was not written.
 
-    kind: Kind
+    `kind` says where the run works: `local`, a folder of this host, or a forge's name.
+    """
+
+    kind: str
     ask: Ask = NOTHING_ASKED
     folder: str | None = None
     task: str | None = None

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from enum import IntEnum
 
+from pidispatch.domain.forges.table import FORGES
 from pidispatch.domain.triggers.event import Item
 from pidispatch.domain.triggers.subject import RunSubject, forge_subject
 from pidispatch.domain.triggers.trigger import IssueEvent, PullRequestEvent, Trigger
@@ -56,7 +57,7 @@ class Match:
         return self.trigger.identity if once else None
 
     def subject(self) -> RunSubject:
-        forge = self.trigger.work.kind
+        forge = FORGES[self.trigger.work.kind]
         return forge_subject(forge, self.repo, self.number, self.item, self.lane, closed=self.closed)
 
 

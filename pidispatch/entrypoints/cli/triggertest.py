@@ -66,7 +66,7 @@ def reason_in_words(stopped: Stopped, event: Event) -> str:
 def _other_forge(trigger: Trigger, event: Event) -> str:
     if isinstance(trigger.on, Cron):
         return "a schedule: no event starts it"
-    return f"it waits for {trigger.work.kind}, the event is of {event.forge}"
+    return f"it waits for {trigger.work.kind}, the event is of {event.forge.name}"
 
 
 def _disarmed(trigger: Trigger, _: Event) -> str:

@@ -4,11 +4,11 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
+from pidispatch.domain.forges.table import LOCAL
 from pidispatch.domain.triggers.trigger import (
     CommentEvent,
     Cron,
     IssueEvent,
-    Kind,
     LabelEvent,
     Labels,
     PullRequestEvent,
@@ -35,7 +35,7 @@ def does(trigger: Trigger) -> str:
     """`flow tidy in /srv/site`, `/report weekly in /srv/site`, `flow fix for github`."""
     work = trigger.work
     what = does_in_words(work.ask.command, work.ask.flow)
-    return f"{what} in {work.folder}" if work.kind is Kind.LOCAL else f"{what} for {work.kind}"
+    return f"{what} in {work.folder}" if work.kind == LOCAL else f"{what} for {work.kind}"
 
 
 def does_in_words(command: str | None, flow: str | None) -> str:

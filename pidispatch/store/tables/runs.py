@@ -19,6 +19,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
+from pidispatch.domain.forges.table import KINDS
 from pidispatch.domain.runs.run import Outcome, Result, State
 from pidispatch.store.tables.base import METADATA, OCCUPYING_SQL, TOKEN, one_of
 
@@ -291,7 +292,7 @@ RUNS = Table(
     Column("admission", JSONB, comment="The facts the last decision saw"),
     Column("reported", JSONB, comment="What the runner said; telemetry, never money"),
     CheckConstraint("length(public_id) BETWEEN 1 AND 200", name="runs_public_id_length"),
-    CheckConstraint(one_of("kind", ("local", "github", "gitlab", "forgejo", "azure")), name="runs_kind"),
+    CheckConstraint(one_of("kind", KINDS), name="runs_kind"),
     CheckConstraint(one_of("state", State), name="runs_state"),
     CheckConstraint(one_of("outcome", Outcome), name="runs_outcome"),
     CheckConstraint(one_of("result", Result), name="runs_result"),

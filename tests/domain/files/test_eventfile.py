@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pidispatch.domain.forges.github import GITHUB
 from pidispatch.domain.triggers.event import Event, Item, Route
 from pidispatch.domain.triggers.eventfile import KEYS, parse_event
-from pidispatch.domain.triggers.trigger import Kind
 from pidispatch.errors import ConfigurationRefused
 
 LABELLED = {"forge": "github", "route": "issue", "action": "labeled"}
@@ -38,7 +38,7 @@ def test_an_event_is_read_whole():
     )  # fmt: skip
 
     assert found == Event(
-        Kind.GITHUB, "d-1", "pull_request_review", Route.PULL_REQUEST, "review_submitted", Item.PULL_REQUEST, "acme/web", 7,
+        GITHUB, "d-1", "pull_request_review", Route.PULL_REQUEST, "review_submitted", Item.PULL_REQUEST, "acme/web", 7,
         labels=("a", "b"), added=("b",), review_state="approved", review_body=b"fine", sender_id="42", allowed=True,
         title="Größe".encode(), body=b"x",
     )  # fmt: skip
@@ -48,9 +48,7 @@ def test_an_event_is_read_whole():
 def test_what_is_left_out_or_null_is_not_told(more):
     found = parse(LABELLED, **more)
 
-    assert found == Event(
-        Kind.GITHUB, "test", "issue", Route.ISSUE, "labeled", Item.ISSUE, repo=None, number=None
-    )
+    assert found == Event(GITHUB, "test", "issue", Route.ISSUE, "labeled", Item.ISSUE, repo=None, number=None)
 
 
 def test_the_route_tells_the_item_but_of_a_comment():

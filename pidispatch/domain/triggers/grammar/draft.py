@@ -3,8 +3,10 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from pidispatch.domain.forges.forge import Forge
+from pidispatch.domain.forges.table import FORGES
 from pidispatch.domain.triggers.grammar.part import Part
-from pidispatch.domain.triggers.trigger import Kind, TriggerType
+from pidispatch.domain.triggers.trigger import TriggerType
 
 
 @dataclass(slots=True)
@@ -12,7 +14,7 @@ class SeenEntries:
     """What the entries above this one have taken: an id, or their forge's one comment."""
 
     ids: dict[str, int] = field(default_factory=dict)
-    comments: dict[Kind, int] = field(default_factory=dict)
+    comments: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -21,13 +23,18 @@ class Draft:
 
     index: int
     type: TriggerType
-    kind: Kind
+    kind: str
     entry: Part
     on: Part
     run: Part
     seen: SeenEntries
     work: dict[str, Any] = field(default_factory=dict)
     ask: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def forge(self) -> Forge:
+        """Of an entry that is no schedule."""
+        return FORGES[self.kind]
 
     @property
     def scheduled(self) -> bool:

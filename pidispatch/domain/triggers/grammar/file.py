@@ -1,5 +1,6 @@
 """Parse `triggers.json`: what starts runs, and what they do."""
 
+from pidispatch.domain.forges.table import FORGES, KINDS, LOCAL
 from pidispatch.domain.text.fields import Report, root_entry
 from pidispatch.domain.text.jsonfile import Node, read_json, shown
 from pidispatch.domain.triggers.grammar.cron import read_pattern, take_id
@@ -15,10 +16,8 @@ from pidispatch.domain.triggers.grammar.nearmiss import MISPLACED
 from pidispatch.domain.triggers.grammar.on import read_event
 from pidispatch.domain.triggers.grammar.part import EntryStopped, Part
 from pidispatch.domain.triggers.grammar.run import read_work
-from pidispatch.domain.triggers.trigger import Cron, Disarmed, Kind, On, Trigger, Triggers, TriggerType
+from pidispatch.domain.triggers.trigger import Cron, Disarmed, On, Trigger, Triggers, TriggerType
 from pidispatch.errors import ConfigurationRefused
-
-FORGES = tuple(kind for kind in Kind if kind is not Kind.LOCAL)
 
 
 def parse_triggers(content: bytes, file: str) -> Triggers:
@@ -57,12 +56,12 @@ def _draft(report: Report, index: int, node: Node, seen: SeenEntries) -> Draft:
     entry = Part(report, where, "", node.value, node.line)
     on, run = _object(entry, "on"), _object(entry, "run")
     kind_of_event = TriggerType(_word(on, "type", tuple(TriggerType)))
-    kind = Kind(_word(run, "kind", tuple(Kind)))
-    if kind_of_event is TriggerType.CRON and kind is not Kind.LOCAL:
+    kind = _word(run, "kind", KINDS)
+    if kind_of_event is TriggerType.CRON and kind != LOCAL:
         run.refuse(
             "kind", "must be local with cron: a schedule has no event, number, title or text of a forge"
         )
-    if kind_of_event is not TriggerType.CRON and kind is Kind.LOCAL:
+    if kind_of_event is not TriggerType.CRON and kind == LOCAL:
         run.refuse(
             "kind", f"must be one of {', '.join(FORGES)}: only a forge's event starts a {kind_of_event}"
         )

@@ -2,22 +2,23 @@
 
 from dataclasses import dataclass
 
+from pidispatch.domain.forges.forge import REVIEW_STATES, REVIEW_SUBMITTED
+from pidispatch.domain.forges.table import FORGES, REVIEWED
 from pidispatch.domain.limits.scopes import trim
 from pidispatch.domain.text.jsonfile import Node, Number, shown
 from pidispatch.domain.triggers.grammar.draft import Draft
 from pidispatch.domain.triggers.grammar.part import Part
-from pidispatch.domain.triggers.grammar.vocabulary import CLOSE_WORDS, REVIEW_STATES, REVIEW_SUBMITTED, WORDS
 from pidispatch.domain.triggers.trigger import (
     CommentEvent,
     Disarmed,
     IssueEvent,
-    Kind,
     LabelEvent,
     Labels,
     PullRequestEvent,
     TriggerType,
 )
 
+CLOSE_WORDS = ", ".join(f"{forge.name}: {forge.closed}" for forge in FORGES.values() if forge.closed)
 SELECTORS = ("any", "all", "none")
 Event = LabelEvent | CommentEvent | PullRequestEvent | IssueEvent
 
@@ -49,11 +50,9 @@ def read_event(draft: Draft) -> tuple[Event, Disarmed | None]:
 
 def _issue(draft: Draft) -> tuple[IssueEvent, Disarmed | None]:
     on = draft.on
-    if draft.kind is Kind.AZURE:
-        on.refuse(
-            "type", "issue does not work with azure yet: what closes a work item differs by process template"
-        )
-    actions = on.words("action", WORDS[draft.kind].issue, f"{draft.kind} action of an issue")
+    if not draft.forge.issue_actions:
+        on.refuse("type", f"issue does not work with {draft.kind} yet: {draft.forge.no_issues}")
+    actions = on.words("action", draft.forge.issue_actions, f"{draft.kind} action of an issue")
     for selector in SELECTORS:
         on.forbid(
             selector,
@@ -64,24 +63,26 @@ def _issue(draft: Draft) -> tuple[IssueEvent, Disarmed | None]:
 
 
 def _pull_request(draft: Draft) -> tuple[PullRequestEvent, Disarmed | None]:
-    on, words = draft.on, WORDS[draft.kind]
-    actions = on.words("action", words.pull_request, f"{draft.kind} action of a pull request")
-    closes = words.closed in actions
-    if closes and set(actions) != {words.closed}:
+    on, forge = draft.on, draft.forge
+    actions = on.words("action", forge.pull_request_actions, f"{draft.kind} action of a pull request")
+    closes = forge.closed in actions
+    if closes and set(actions) != {forge.closed}:
         on.refuse(
             "action",
-            f"must not mix {words.closed} with others: a close asks who closed it, the others who wrote it; "
+            f"must not mix {forge.closed} with others: a close asks who closed it, the others who wrote it; "
             "make two entries",
         )
     states = _review_states(draft, actions)
     for selector in SELECTORS:
-        if draft.kind is Kind.AZURE:
-            on.forbid(selector, "does not go with a pull request of azure, where only work items have tags")
+        if not forge.has_pull_request_labels:
+            on.forbid(
+                selector, f"does not go with a pull request of {draft.kind}, where only work items have tags"
+            )
         if closes:
             on.forbid(
-                selector, f"does not go with {words.closed}: only the action and on.number are looked at"
+                selector, f"does not go with {forge.closed}: only the action and on.number are looked at"
             )
-    labels = _labels(on, positive=words.labelled in actions)
+    labels = _labels(on, positive=forge.labelled in actions)
     one = read_narrowing(draft, capable=closes)
     return PullRequestEvent(actions, labels, states, one.number, one.once), one.disarmed
 
@@ -90,8 +91,10 @@ def _review_states(draft: Draft, actions: tuple[str, ...]) -> tuple[str, ...]:
     on = draft.on
     if on.given("reviewState") is None:
         return ()
-    if draft.kind is not Kind.GITHUB:
-        on.refuse("reviewState", f"does not go with {draft.kind}: only github tells the verdict of a review")
+    if not draft.forge.tells_review_state:
+        on.refuse(
+            "reviewState", f"does not go with {draft.kind}: only {REVIEWED} tells the verdict of a review"
+        )
     if REVIEW_SUBMITTED not in actions:
         on.refuse(
             "reviewState", f"needs {REVIEW_SUBMITTED} in on.action; without it there is nothing to narrow"

@@ -90,7 +90,7 @@ def _run(work: Work) -> dict[str, Node]:
     ask = work.ask
     return _fields(
         {
-            "kind": work.kind.value,
+            "kind": work.kind,
             "folder": work.folder,
             "flow": ask.flow,
             "command": ask.command,

@@ -2,6 +2,7 @@
 
 import re
 
+from pidispatch.domain.forges.table import WITH_PROJECTS
 from pidispatch.domain.limits.scopes import trim
 from pidispatch.domain.names import NAME_WANTED, is_name
 from pidispatch.domain.runs.ask import Ask
@@ -14,7 +15,7 @@ from pidispatch.domain.triggers.grammar.on import read_narrowing
 from pidispatch.domain.triggers.grammar.part import Part
 from pidispatch.domain.triggers.grammar.secrets import read_secrets
 from pidispatch.domain.triggers.grammar.waitfor import read_wait
-from pidispatch.domain.triggers.trigger import Kind, TriggerType, Work, path_bytes
+from pidispatch.domain.triggers.trigger import TriggerType, Work, path_bytes
 
 INSTRUCTIONS_MAX = 2000
 REPLICAS = (2, 3)
@@ -145,16 +146,19 @@ def _prompt(draft: Draft) -> None:
 
 def _repository(draft: Draft) -> str | None:
     run = draft.run
-    needed = draft.kind is Kind.AZURE and draft.type in {TriggerType.LABEL, TriggerType.COMMENT}
+    named = draft.type in {TriggerType.LABEL, TriggerType.COMMENT}
+    needed = named and draft.forge.items_in_projects
     if not needed:
         run.forbid(
-            "repository", "goes with a label or comment of azure alone: here the event names its repository"
+            "repository",
+            f"goes with a label or comment of {WITH_PROJECTS} alone: here the event names its repository",
         )
         return None
     name = run.given("repository")
     if name is None:
         run.refuse(
-            "repository", "is missing: a work item of azure belongs to a project and names no repository"
+            "repository",
+            f"is missing: a work item of {draft.kind} belongs to a project and names no repository",
         )
     if (
         not isinstance(name.value, str)

@@ -7,7 +7,6 @@ from pidispatch.domain.triggers.trigger import (
     CommentEvent,
     Cron,
     IssueEvent,
-    Kind,
     LabelEvent,
     Labels,
     PullRequestEvent,
@@ -46,7 +45,7 @@ def test_each_type_means_what_it_says():
     assert found[0].on == Cron("0 3 * * *")
     assert found[0].id == "nightly"
     assert (found[0].work.kind, found[0].work.folder, found[0].work.task) == (
-        Kind.LOCAL,
+        "local",
         "/srv/site",
         "Tidy up",
     )

@@ -5,17 +5,17 @@ from datetime import UTC, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pidispatch.domain.forges.forge import REVIEW_STATES
+from pidispatch.domain.forges.table import FORGES
 from pidispatch.domain.runs.ask import WaitAfter, WaitProfile
 from pidispatch.domain.triggers.grammar.file import parse_triggers
 from pidispatch.domain.triggers.grammar.printing import write_triggers
 from pidispatch.domain.triggers.grammar.run import BACKENDS, TOOL_NAMES
-from pidispatch.domain.triggers.grammar.vocabulary import REVIEW_STATES, WORDS
 from pidispatch.domain.triggers.trigger import (
     CommentEvent,
     Cron,
     Disarmed,
     IssueEvent,
-    Kind,
     LabelEvent,
     Labels,
     Missed,
@@ -38,7 +38,7 @@ NAME = st.from_regex(r"[A-Za-z0-9._-]{1,12}", fullmatch=True)
 FLOW = st.from_regex(r"[a-z0-9]([a-z0-9_-]{0,6}[a-z0-9])?", fullmatch=True)
 NUMBER = st.integers(1, 2**53 - 1)
 NAMES = st.lists(TEXT, max_size=3).map(tuple)
-FORGE = st.sampled_from([Kind.GITHUB, Kind.GITLAB, Kind.FORGEJO])
+FORGE = st.sampled_from(["github", "gitlab", "forgejo"])
 BOOL = st.none() | st.booleans()
 REPOS = st.lists(st.sampled_from(["acme/web", "acme/api", "g/s/p"]), unique=True, max_size=2).map(tuple)
 MARK = st.none() | st.builds(Disarmed, TEXT, st.none() | TEXT)
@@ -49,7 +49,7 @@ INSTANT = st.datetimes(datetime(1970, 1, 1), datetime(9000, 1, 1), timezones=st.
 @st.composite
 def works(draw, kind, *, once=False):
     """A `run` of this kind; which keys go together is the grammar's matter, so it is drawn in its terms."""
-    local = kind is Kind.LOCAL
+    local = kind == "local"
     command = draw(st.none() | PRINTABLE.filter(lambda t: not t.startswith("/")))
     secrets = draw(st.dictionaries(VARIABLE, PRINTABLE.filter(lambda t: not t.startswith("-")), max_size=2))
     resume = draw(st.sampled_from([None, False] if local or command or secrets else [None, False, True]))
@@ -92,14 +92,18 @@ def works(draw, kind, *, once=False):
 
 @st.composite
 def events(draw, kind):
-    words = WORDS[kind]
+    words = FORGES[kind]
     once = draw(st.booleans())
     number = draw(NUMBER) if once else draw(st.none() | NUMBER)
     narrowed = {"number": number, "once": once}
     labels = Labels(draw(NAMES), draw(NAMES), draw(NAMES))
     approving = Labels((*labels.any_of, "pi"), labels.all_of, labels.none_of)
     actions = tuple(
-        draw(st.lists(st.sampled_from([w for w in words.pull_request if w != words.closed]), min_size=1))
+        draw(
+            st.lists(
+                st.sampled_from([w for w in words.pull_request_actions if w != words.closed]), min_size=1
+            )
+        )
     )
     states = (
         draw(st.lists(st.sampled_from(REVIEW_STATES), max_size=2)) if "review_submitted" in actions else []
@@ -112,7 +116,7 @@ def events(draw, kind):
                 CommentEvent(draw(TEXT)),
                 PullRequestEvent(actions, open_labels, tuple(states)),
                 PullRequestEvent((words.closed,), **narrowed),
-                IssueEvent(words.issue, **narrowed),
+                IssueEvent(words.issue_actions, **narrowed),
             ]
         )
     )
@@ -122,12 +126,12 @@ def events(draw, kind):
 def triggers(draw):
     entries = []
     for index in range(draw(st.integers(0, 4))):
-        kind = draw(st.just(Kind.LOCAL) | FORGE)
-        local = kind is Kind.LOCAL
+        kind = draw(st.just("local") | FORGE)
+        local = kind == "local"
         zone = st.sampled_from([None, "UTC", "Europe/Berlin"])
         on = Cron("0 3 * * *", draw(zone), draw(st.sampled_from(Missed))) if local else draw(events(kind))
         if isinstance(on, CommentEvent) and any(
-            e.work.kind is kind and isinstance(e.on, CommentEvent) for e in entries
+            e.work.kind == kind and isinstance(e.on, CommentEvent) for e in entries
         ):
             continue
         once = getattr(on, "once", False)
