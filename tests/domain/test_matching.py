@@ -12,9 +12,19 @@ from pidispatch.domain.forges.forgejo import FORGEJO
 from pidispatch.domain.forges.github import GITHUB
 from pidispatch.domain.forges.gitlab import GITLAB
 from pidispatch.domain.runs.ask import Ask
-from pidispatch.domain.triggers.event import MOST_LABELS, MOST_TEXT, Item
+from pidispatch.domain.triggers.conditions import Phrases
+from pidispatch.domain.triggers.event import MOST_LABELS, MOST_TEXT, Item, Route
 from pidispatch.domain.triggers.matching import match, verdicts
-from pidispatch.domain.triggers.trigger import Cron, Trigger, Work
+from pidispatch.domain.triggers.trigger import (
+    CommentEvent,
+    Cron,
+    IssueEvent,
+    LabelEvent,
+    Labels,
+    PullRequestEvent,
+    Trigger,
+    Work,
+)
 from pidispatch.domain.triggers.verdicts import Dropped, Match, MatchGate, Stopped
 from tests.domain.happening import (
     COMMENT,
@@ -429,3 +439,67 @@ def test_a_comment_made_to_be_slow_is_not():
     match(event, a_file(an_entry(GITHUB, on_comment()), an_entry(GITHUB, on_comment("@no"))))
 
     assert time.monotonic() - began < slowness()
+
+
+WORDS = ("pi", "do", "stop", "@pi", "@pi-do", "x", "@pi-do-it", "")
+REPOS = ("acme/web", "Acme/Web", "acme/api")
+some_labels = st.lists(st.sampled_from(WORDS[:3]), max_size=2).map(tuple)
+wanted_labels = st.builds(Labels, some_labels, some_labels, some_labels)
+numbers = st.sampled_from([None, 6, 7])
+ACTIONS = ("opened", "open", "closed", "close", "labeled", "label_updated", "created", "create", "updated")
+some_actions = st.lists(st.sampled_from(ACTIONS), min_size=1, max_size=3).map(tuple)
+ons = st.one_of(
+    wanted_labels.map(LabelEvent),
+    st.sampled_from(WORDS[3:7]).map(CommentEvent),
+    st.builds(PullRequestEvent, some_actions, wanted_labels, number=numbers),
+    st.builds(IssueEvent, some_actions, numbers),
+    st.just(Cron("0 0 * * *")),
+)
+entries = st.builds(
+    Trigger,
+    index=st.just(0),
+    line=st.just(1),
+    on=ons,
+    work=st.builds(
+        Work,
+        st.sampled_from(["github", "gitlab", "forgejo", "azure", "local"]),
+        st.builds(Ask, flow=st.sampled_from(["fix", "tidy"])),
+        repository=st.sampled_from([None, "web"]),
+    ),
+    repos=st.lists(st.sampled_from(REPOS), max_size=2).map(tuple),
+    disarmed=st.sampled_from([None, None, MARK]),
+)
+happenings = st.builds(
+    an_event,
+    st.sampled_from(FORGES),
+    st.sampled_from(Route),
+    st.sampled_from(ACTIONS),
+    labels=some_labels,
+    added=st.none() | some_labels,
+    comment=st.lists(st.sampled_from(WORDS), max_size=4).map(lambda said: " ".join(said).encode()),
+    repo=st.sampled_from(["acme/web", "acme/api", None]),
+    project=st.sampled_from([None, "acme"]),
+    number=st.sampled_from([6, 7]),
+    allowed=st.sampled_from([None, True, False]),
+)
+
+
+@given(st.lists(entries, max_size=12), happenings)
+def test_the_index_finds_what_asking_each_entry_finds(listed, event):
+    file = a_file(*listed)
+    own = [each for each in verdicts(event, file) if each.trigger.work.kind == event.forge.name]
+    matched = next((each for each in own if isinstance(each, Match)), None)
+    stopped = [each for each in own if isinstance(each, Stopped)]
+    expected = matched or max(stopped, key=lambda each: each.gate, default=None)
+
+    found = match(event, file)
+
+    assert (found if isinstance(found, Match) else found.nearest) == expected
+
+
+@given(
+    st.lists(st.text("@pi-é ", min_size=1, max_size=7), max_size=80).map(frozenset),
+    st.text("@pi-é ", max_size=300),
+)
+def test_phrases_are_found_as_by_a_search_for_each(phrases, text):
+    assert Phrases(phrases).said(text) == {phrase for phrase in phrases if phrase in text}

@@ -52,6 +52,40 @@ def _tested(labels: set[str], wanted: Labels) -> tuple[str, str | None] | str:
     return "label", first or next(iter(wanted.all_of), None)
 
 
+HEAD = 4  # characters
+FEW = 32  # phrases for which a search each is quicker
+
+
+class Phrases:
+    """Which of many phrases a text holds, without a search through the text for each."""
+
+    def __init__(self, phrases: AbstractSet[str]) -> None:
+        heads: dict[str, set[str]] = {}
+        for phrase in phrases:
+            heads.setdefault(phrase[:HEAD], set()).add(phrase)
+        self._by_head = heads
+        self._lengths = {head: sorted({len(each) for each in found}) for head, found in heads.items()}
+
+    def said(self, text: str) -> AbstractSet[str]:
+        found: set[str] = set()
+        for head in self._heads(text):
+            phrases, lengths = self._by_head[head], self._lengths[head]
+            if len(phrases) <= FEW:
+                found.update(phrase for phrase in phrases if phrase in text)
+                continue
+            at = text.find(head)
+            while at >= 0:
+                found.update(phrases & {text[at : at + length] for length in lengths})
+                at = text.find(head, at + 1)
+        return found
+
+    def _heads(self, text: str) -> AbstractSet[str]:
+        if len(self._by_head) <= FEW:
+            return {head for head in self._by_head if head in text}
+        short = {head for head in self._by_head if len(head) < HEAD and head in text}
+        return short | (self._by_head.keys() & {text[at : at + HEAD] for at in range(len(text))})
+
+
 _WORD = "A-Za-z0-9_-"
 _FLOW = r"[a-z0-9_-]{1,64}"
 _CLOSING = r"[.,;:!?)\]}>'\"*`]*"  # what may follow a flow's name in a sentence
@@ -151,5 +185,6 @@ def refused_person(event: Event) -> str:
     return words.PR_AUTHOR_NOT_ALLOWED if event.route is Route.PULL_REQUEST else words.AUTHOR_NOT_ALLOWED
 
 
+@lru_cache(maxsize=4)
 def text_of(comment: bytes | None) -> str:
     return (comment or b"").decode("utf-8", "replace")
