@@ -138,13 +138,22 @@ def test_a_setting(tree):
     tree.run("-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/config/test_documentation.py")
 
 
-def test_a_limit_or_bound_of_a_run(tree):
+def revise(tree, what, *, up, down):
+    """A migration behind the newest."""
     newest = max(path.name[:4] for path in (ROOT / "migrations/versions").glob("*.py"))
-    head = f'"""A run has at most so many commits.\n\nRevision ID: 9999\nRevises: {newest}\n"""\n\nimport sqlalchemy as sa\nfrom alembic import op\n\n'
+    head = f'"""{what}.\n\nRevision ID: 9999\nRevises: {newest}\n"""\n\nimport sqlalchemy as sa\nfrom alembic import op\n\n'
     chain = f'revision = "9999"\ndown_revision = "{newest}"\nbranch_labels = None\ndepends_on = None\n\n\n'
-    up = 'def upgrade() -> None:\n    op.add_column("runs", sa.Column("max_commits", sa.Integer()))\n\n\n'
-    down = 'def downgrade() -> None:\n    op.drop_column("runs", "max_commits")\n'
-    tree.write("migrations/versions/9999_commits.py", head + chain + up + down)
+    steps = f"def upgrade() -> None:\n    {up}\n\n\ndef downgrade() -> None:\n    {down}\n"
+    tree.write("migrations/versions/9999_made_up.py", head + chain + steps)
+
+
+def test_a_limit_or_bound_of_a_run(tree):
+    revise(
+        tree,
+        "a run has at most so many commits",
+        up='op.add_column("runs", sa.Column("max_commits", sa.Integer()))',
+        down='op.drop_column("runs", "max_commits")',
+    )
     tree.add(
         "pidispatch/domain/runs/ask.py",
         "    skills_dir: bytes | None",
@@ -242,9 +251,60 @@ def test_a_wire_api(tree):
     tree.check(API)
 
 
-@pytest.mark.parametrize(
-    "title", ["A runtime", "A forge", "A page of a web interface", "A limit of the installation"]
+FORGE = '''"""A forge of no one."""
+
+from pidispatch.domain.forges.forge import Forge
+
+MADE_UP = Forge(
+    name="made-up",
+    pull_request_actions=("asked", "shut"),
+    issue_actions=("shut",),
+    closed="shut",
+    commented=frozenset({"said"}),
+    token_names=("MADE_UP_TOKEN",),
+    hosts=("forge.made-up.example",),
 )
+'''
+FORGE_WORKS = """
+from pidispatch.domain.box.names import is_reserved_for_secrets
+from pidispatch.domain.egress.allowlist import PRESETS
+from pidispatch.domain.limits.scopes import named
+from pidispatch.domain.triggers.eventfile import parse_event
+from pidispatch.domain.triggers.grammar.file import parse_triggers
+from pidispatch.domain.triggers.matching import match
+
+entry = b'{"on": {"type": "comment", "phrase": "@pi"}, "run": {"kind": "made-up", "flow": "fix"}}'
+event = b'{"forge": "made-up", "route": "comment", "action": "said", "repo": "acme/web", "number": 7, "sender": 3,'
+event += b' "comment": "@pi please", "allowed": true}'
+found = match(parse_event(event, "e"), parse_triggers(b'{"triggers": [' + entry + b']}', "t"))
+
+assert found.subject().scope == "made-up:acme/web", found
+assert named("made-up:acme/web").subject == "acme/web"
+assert PRESETS["made-up"] == ("forge.made-up.example",)
+assert is_reserved_for_secrets("MADE_UP_TOKEN")
+"""
+
+
+def test_a_forge(tree):
+    names = "'local', 'github', 'gitlab', 'forgejo', 'azure'"
+    revise(
+        tree,
+        "runs may be of one more forge",
+        up='op.drop_constraint("runs_kind", "runs")\n    '
+        f'op.create_check_constraint("runs_kind", "runs", "kind IN ({names}, \'made-up\')")',
+        down='op.drop_constraint("runs_kind", "runs")\n    '
+        f'op.create_check_constraint("runs_kind", "runs", "kind IN ({names})")',
+    )
+    tree.write("pidispatch/domain/forges/made_up.py", FORGE)
+    table = "pidispatch/domain/forges/table.py"
+    tree.add(table, "        AZURE,\n", "        MADE_UP,\n")
+    tree.add(table, "FORGES: Mapping", "from pidispatch.domain.forges.made_up import MADE_UP\n\n")
+
+    assert_changed(tree, "A forge")
+    tree.check(FORGE_WORKS)
+
+
+@pytest.mark.parametrize("title", ["A runtime", "A page of a web interface", "A limit of the installation"])
 def test_what_has_no_list_of_files_says_where_it_stands(title):
     assert f"\n## {title}\n" in PAGE
     assert named(title) == []
@@ -257,4 +317,8 @@ def test_each_file_that_is_named_is_there():
         if not list(ROOT.glob(name))
     }
 
-    assert missing == {"pidispatch/entrypoints/cli/peek.py", "pidispatch/gateway/wire/made_up.py"}
+    assert missing == {
+        "pidispatch/domain/forges/made_up.py",
+        "pidispatch/entrypoints/cli/peek.py",
+        "pidispatch/gateway/wire/made_up.py",
+    }

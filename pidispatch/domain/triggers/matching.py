@@ -44,8 +44,9 @@ def match(event: Event, triggers: Triggers) -> Match | Dropped:
         if nearest is None or verdict.gate > nearest.gate:
             nearest = verdict
     if nearest is None:
-        verdict = next((_judge(event, each, index) for each in _in_turn(event, index.nearest(event))), None)
-        nearest = verdict if isinstance(verdict, Stopped) else None
+        near = next(iter(_in_turn(event, index.nearest(event))), None)
+        judged = None if near is None else _judge(event, near, index)
+        nearest = judged if isinstance(judged, Stopped) else None
     if nearest is None or nearest.gate <= MatchGate.EVENT:
         return Dropped(words.UNHANDLED_EVENT, nearest)
     return Dropped(nearest.reason, nearest)
