@@ -15,7 +15,7 @@ import structlog
 from pidispatch.app.loading import loading
 from pidispatch.errors import PidispatchError
 from pidispatch.queue.admission import take_claim
-from pidispatch.queue.bells import FINISH, LOOK, START, queue_of
+from pidispatch.queue.bells import FINISH, FIRST, LAST, LOOK, START, ends_of, queue_of
 from pidispatch.services.execwrap import die_with_parent
 from pidispatch.services.parentpipe import VARIABLE as PARENT_PIPE
 from pidispatch.services.parentpipe import exit_when_parent_dies
@@ -49,13 +49,13 @@ broker = app.broker
 dramatiq.set_broker(broker)
 
 
-@dramatiq.actor(broker=broker, actor_name=START, queue_name=queue_of(app.host))
+@dramatiq.actor(broker=broker, actor_name=START, queue_name=queue_of(app.host), priority=LAST)
 def start() -> None:
     """Prepare and start the run that the gate admitted for this message."""
     app.launcher.start(take_claim())
 
 
-@dramatiq.actor(broker=broker, actor_name=FINISH, queue_name=queue_of(app.host))
+@dramatiq.actor(broker=broker, actor_name=FINISH, queue_name=ends_of(app.host), priority=FIRST)
 def finish(run_id: int) -> None:
     """End a run whose box has ended."""
     try:
@@ -64,7 +64,7 @@ def finish(run_id: int) -> None:
         log.warning("not_finished", run=run_id, problem=str(error))
 
 
-@dramatiq.actor(broker=broker, actor_name=LOOK, queue_name=queue_of(app.host))
+@dramatiq.actor(broker=broker, actor_name=LOOK, queue_name=ends_of(app.host), priority=FIRST)
 def look() -> None:
     """Let the reconciler look at once: a run was asked to stop."""
     app.wake.set()

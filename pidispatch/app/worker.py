@@ -34,7 +34,7 @@ from pidispatch.flows.sessions import SessionKeeper
 from pidispatch.gateway.client import open_doors
 from pidispatch.ports import GitBox
 from pidispatch.queue.admission import Admission
-from pidispatch.queue.bells import RedisBell, queue_of
+from pidispatch.queue.bells import RedisBell, ends_of, queue_of
 from pidispatch.queue.boot import AtBoot, PrefetchThreads, WarmThreads
 from pidispatch.queue.broker import WokenBroker, make_broker
 from pidispatch.queue.server import check_redis
@@ -115,7 +115,7 @@ def _joined(adapters: Adapters, installation: str, identity: Identity) -> Worker
         adapters.here.addresses.redis,
         middleware=[
             shutdown,
-            AtBoot(queue_of(adapters.host), lambda: _register(adapters, identity)),
+            AtBoot(queue_of(adapters.host), ends_of(adapters.host), lambda: _register(adapters, identity)),
             PrefetchThreads(),
             WarmThreads(gate.warm),
             beside,

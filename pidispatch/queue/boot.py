@@ -8,7 +8,7 @@ import structlog
 from dramatiq.middleware import Middleware
 from dramatiq.worker import WorkerThread
 
-from pidispatch.errors import PidispatchError
+from pidispatch.errors import ConfigurationRefused, PidispatchError
 
 
 class WarmThreads(Middleware):
@@ -37,25 +37,28 @@ log = structlog.get_logger(__name__)
 class AtBoot(Middleware):
     """`register` is done before any thread takes a bell. What it raises ends the process with its exit code and sentence.
 
-    `queue` is the one that the bells of this host are rung in.
+    `starts` and `ends` are the queues that the bells of this host are rung in.
     """
 
-    def __init__(self, queue: str, register: Callable[[], None]) -> None:
-        self._queue = queue
+    def __init__(self, starts: str, ends: str, register: Callable[[], None]) -> None:
+        self._starts, self._ends = starts, ends
         self._register = register
 
     def before_worker_boot(self, broker: dramatiq.Broker, worker: dramatiq.Worker) -> None:  # noqa: ARG002
         # Dramatiq logs an error that is raised here and goes on: only an exit stops the boot.
+        listens_to = worker.consumer_whitelist
         try:
+            if listens_to and self._starts in listens_to and self._ends not in listens_to:
+                raise ConfigurationRefused([f"it would start runs and end none: add -Q {self._ends}"])
             self._register()
         except PidispatchError as error:
             print(f"pidispatch worker: {error}", file=sys.stderr)  # noqa: T201 - the log may have no reader yet
             raise SystemExit(error.exit_code) from error
-        listens_to = worker.consumer_whitelist
-        if listens_to and self._queue not in listens_to:
+        missing = [queue for queue in (self._starts, self._ends) if listens_to and queue not in listens_to]
+        if listens_to and missing:
             log.error(
                 "listens_to_no_queue_of_its_host",
-                queue=self._queue,
+                missing=missing,
                 listens_to=sorted(listens_to),
-                way_out=f"start it without -Q, or with -Q {self._queue}: as it is, it starts and finishes no run",
+                way_out=f"start it without -Q, or with -Q {' '.join(missing)}: as it is, it does not do that work",
             )

@@ -10,9 +10,14 @@ from dramatiq.middleware import CurrentMessage, Middleware
 from pidispatch.queue.consumer import Trouble, WokenConsumer, wake
 from pidispatch.queue.server import NAMESPACE, make_client
 
+STARTS = "runs."  # how the queues of starts begin
+
 
 class WokenBroker(RedisBroker):
-    """A Redis broker whose consumers sleep in BLPOP and wake the moment something is enqueued."""
+    """A Redis broker whose consumers sleep in BLPOP and wake the moment something is enqueued.
+
+    Of the threads of a worker, all but one take starts: starts that hang leave one for ends.
+    """
 
     deaf = False
 
@@ -27,6 +32,10 @@ class WokenBroker(RedisBroker):
     @property
     def consumer_class(self) -> type[WokenConsumer]:
         return WokenConsumer
+
+    def consume(self, queue_name: str, prefetch: int = 1, timeout: int = 5000) -> dramatiq.Consumer:
+        most = max(1, prefetch - 1) if queue_name.startswith(STARTS) else prefetch
+        return super().consume(queue_name, prefetch=most, timeout=timeout)
 
     def enqueue(self, message: dramatiq.Message[Any], *, delay: int | None = None) -> dramatiq.Message[Any]:
         enqueued = super().enqueue(message, delay=delay)

@@ -96,7 +96,7 @@ def test_an_idle_worker_tells_its_caps_a_bad_edit_and_that_it_hears_no_bell(envi
     try:
         assert "/srv/site: 1 runs a day" in worker.until("limits_in_force")["caps"]
         told = worker.until("listens_to_no_queue_of_its_host")
-        assert (told["queue"], told["listens_to"]) == ("runs.h1", ["other"])
+        assert (told["missing"], told["listens_to"]) == (["runs.h1", "ends.h1"], ["other"])
         assert value(database, "SELECT count(*) FROM workers") == 1
         (tmp_path / "limits.json").write_text("{")
         assert worker.until("scoped_limits_reload_invalid")["kept"] == "the last good edit"
