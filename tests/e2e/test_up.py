@@ -13,8 +13,9 @@ from tests.e2e.installation import KEY, Installation, eventually
 
 pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("e2e")]
 
-ADD_PROFILE = """
-UPDATE run_waits SET conditions = conditions || '[{"profile": "ready"}]', next_check_at = now()
+WAITS = """
+UPDATE run_waits SET conditions = jsonb_build_array(jsonb_build_object('after', cast(:after AS text)), '{"profile": "ready"}'::jsonb),
+       next_check_at = now()
 WHERE run_id = (SELECT id FROM runs WHERE public_id = :id) RETURNING run_id
 """
 HELD = "SELECT r.state, r.admitted_at, w.* FROM runs r JOIN run_waits w ON w.run_id = r.id WHERE r.public_id = :id"
@@ -48,17 +49,16 @@ def at_work(own: Installation, name: str) -> tuple[Path, str]:
 
 
 @pytest.fixture(scope="module")
-def held(own: Installation) -> tuple[datetime, str]:
-    """A run that waits for an instant and for a program, asked for before `own` is started again."""
-    instant = (datetime.now(UTC) + timedelta(seconds=12)).replace(microsecond=0)
+def held(own: Installation) -> str:
+    """A run that waits for an instant, asked for before `own` is started again."""
+    instant = datetime.now(UTC) + timedelta(hours=1)
     answer = own.run(own.repository("held"), "--after", instant.isoformat(), wait=False)
     assert (answer["state"], answer["cause"]) == ("held", "wait")
-    own.one(ADD_PROFILE, id=answer["public_id"])
-    return instant, answer["public_id"]
+    return str(answer["public_id"])
 
 
 @pytest.fixture(scope="module")
-def stopped(own: Installation, held: tuple[datetime, str]) -> str:
+def stopped(own: Installation, held: str) -> str:
     """The run that was at work when Ctrl-C ended `up`, which has been started again since."""
     _, public_id = at_work(own, "stopped")
     processes = own.processes()
@@ -77,18 +77,20 @@ def test_ctrl_c_names_the_live_run_stops_it_and_leaves_no_process(own: Installat
 
 
 def test_a_held_run_outlives_a_restart_is_asked_after_and_starts(
-    own: Installation, held: tuple[datetime, str], stopped: str
+    own: Installation, held: str, stopped: str
 ) -> None:
-    instant, public_id = held
-    own.ended(public_id)
+    instant = datetime.now(UTC) + timedelta(seconds=3)
+    assert own.one(HELD, id=held)["state"] == "held"
+    own.one(WAITS, id=held, after=instant.isoformat())
+    own.ended(held)
 
-    assert own.record(public_id)["outcome"] == "completed"
-    found = own.one(HELD, id=public_id)
+    assert own.record(held)["outcome"] == "completed"
+    found = own.one(HELD, id=held)
     assert found["admitted_at"] >= instant - timedelta(seconds=1)
     assert (found["checks"], found["last_answer"]) == (1, "go")
     assert (own.root / "asked").read_text() == "local:held\n"
     assert KEY not in (own.root / "env").read_text()
-    told = json.loads(own.pidispatch("explain", public_id, "--json").stdout)
+    told = json.loads(own.pidispatch("explain", held, "--json").stdout)
     assert told["wait"]["last_profile"] == "ready"
 
 

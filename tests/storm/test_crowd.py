@@ -17,6 +17,7 @@ from pidispatch.queue.broker import make_broker
 from tests.flows.site import Site
 from tests.store.builders import HOST, a_run, value
 from tests.storm.crowd import a_crowd
+from tests.support.patience import slowness
 
 CROWD = 10_000
 SWEEP_BUDGET = 0.040  # seconds: 2 % of a core at one look every two seconds
@@ -73,14 +74,15 @@ def test_no_bell_hangs_for_those_that_cannot_start(crowded):
 
 def test_looking_every_two_seconds_costs_less_than_a_fiftieth_of_a_core(crowded):
     """Time on the wall: the process's own work and the database's together."""
-    before, times = memory(), []
+    before, times, slow = memory(), [], []
     for _ in range(21):
         began = time.perf_counter()
         crowded.look()
         times.append(time.perf_counter() - began)
+        slow.append(slowness())
 
     print(f"a sweep: median {statistics.median(times) * 1000:.1f} ms")
-    assert statistics.median(times) < SWEEP_BUDGET
+    assert statistics.median(times) < SWEEP_BUDGET * statistics.median(slow)
     assert abs(memory() - before) < MEMORY
 
 
