@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import fields
+from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Table, insert, text
-from sqlalchemy.dialects.postgresql import insert as insert_or_nothing
+from sqlalchemy import Connection, Integer, Text, bindparam, insert, text
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 from pidispatch.domain.runs.ask import Ask, Kinship, Terms
 from pidispatch.domain.runs.run import NewRun, State
@@ -41,12 +42,26 @@ def _place(column: str) -> str:
 
 ASK_SQL = _columns(Ask, "ask", AS_ASKED)
 TERMS_SQL = _columns(Terms, "terms")
-ADD_SCOPE = text('INSERT INTO scopes (key, "limit") VALUES (:key, :limit) ON CONFLICT (key) DO NOTHING')
-ADD_RUN = (
-    insert_or_nothing(RUNS)
-    .on_conflict_do_nothing(index_elements=[RUNS.c.public_id])
-    .returning(RUNS.c.id, RUNS.c.public_id)
-)
+# In the order of their keys, since two that write may bring the same new scopes and would wait for each other.
+ADD_SCOPES = text("""
+INSERT INTO scopes (key, "limit") SELECT key, bound FROM unnest(:keys, :bounds) AS s (key, bound) ORDER BY key
+ON CONFLICT (key) DO NOTHING
+""").bindparams(bindparam("keys", type_=ARRAY(Text)), bindparam("bounds", type_=ARRAY(Integer)))
+WRITTEN = [
+    name
+    for name in (
+        *OWN,
+        *(field.name for kind in NESTED.values() for field in fields(kind)),
+        *AS_ASKED.values(),
+        "state",
+    )
+    if name in RUNS.c
+]
+# As one parameter: a parameter for each column of each run takes the driver longer than Postgres takes for the rows.
+ADD_RUN = text(f"""
+INSERT INTO runs ({", ".join(WRITTEN)}) SELECT {", ".join(WRITTEN)} FROM jsonb_populate_recordset(NULL::runs, :rows)
+ON CONFLICT (public_id) DO NOTHING RETURNING id, public_id
+""").bindparams(bindparam("rows", type_=JSONB))  # noqa: S608 - names of columns
 ADD_PAYLOAD = insert(RUN_PAYLOADS)
 KEPT = text(f"""
 SELECT {", ".join(f"{_place(name)} AS {name}" for name in OWN if name not in ALONE)}, {ASK_SQL},
@@ -64,15 +79,18 @@ def add_runs(connection: Connection, runs: Sequence[NewRun]) -> dict[str, int]:
     """The ids of the new rows by their public ids; a run whose public id exists is left as it is."""
     if not runs:
         return {}
-    # In one order, since two that write may bring the same new scopes and would wait for each other.
     scopes = {run.scope: None for run in runs} | {run.mutex: 1 for run in runs if run.mutex is not None}
-    connection.execute(ADD_SCOPE, [{"key": key, "limit": limit} for key, limit in sorted(scopes.items())])
+    connection.execute(ADD_SCOPES, {"keys": list(scopes), "bounds": list(scopes.values())})
     rows: dict[str, dict[str, Any]] = {}
     for run in runs:
         rows.setdefault(run.public_id, _row(run))
-    added = connection.execute(ADD_RUN, [_of(RUNS, row) for row in rows.values()])
+    added = connection.execute(ADD_RUN, {"rows": [_plain(row) for row in rows.values()]})
     made = {row.public_id: row.id for row in added}
-    payloads = [{**_of(RUN_PAYLOADS, rows[name]), "run_id": run_id} for name, run_id in made.items()]
+    payloads = [
+        {**{name: row[name] for name in row if name in RUN_PAYLOADS.c}, "run_id": made[public_id]}
+        for public_id, row in rows.items()
+        if public_id in made
+    ]
     if payloads:
         connection.execute(ADD_PAYLOAD, payloads)
     for run in runs:
@@ -98,5 +116,9 @@ def _row(run: NewRun) -> dict[str, Any]:
     return row | {"state": State.QUEUED if run.cause is None else State.DEFERRED}
 
 
-def _of(table: Table, row: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in row.items() if name in table.c}
+def _plain(row: dict[str, Any]) -> dict[str, Any]:
+    """What goes into `runs`, as JSON has it."""
+    values = {name: row[name] for name in WRITTEN}
+    return {
+        name: value.isoformat() if isinstance(value, datetime) else value for name, value in values.items()
+    }

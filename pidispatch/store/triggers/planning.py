@@ -3,13 +3,11 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
 
 from sqlalchemy import Connection, DateTime, Text, bindparam, text
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from pidispatch.domain import words
-from pidispatch.domain.runs.run import NewRun
 from pidispatch.domain.schedules.timetable import Timetable
 from pidispatch.domain.triggers.arrival import Arrival, Became
 from pidispatch.domain.triggers.catchup import MOST_MADE_UP, Slot, SlotState, decide
@@ -41,11 +39,27 @@ SELECT asked.schedule, last.at FROM unnest(:schedules) AS asked (schedule), LATE
   WHERE s.schedule = asked.schedule AND coalesce(r.ended_at, r.started_at) IS NOT NULL
   ORDER BY s.planned_at DESC LIMIT 1) AS last
 """).bindparams(bindparam("schedules", type_=ARRAY(Text)))
-ADD_SLOT = text("""
+ADD_SLOTS = text("""
 INSERT INTO schedule_slots (schedule, planned_at, state, reason, run_id, decided_at)
-VALUES (:schedule, :planned_at, :state, :reason, (SELECT id FROM runs WHERE public_id = :run), :now)
-""")
-MOVE = text("UPDATE schedules SET planned_until = :planned_until, next_at = :next_at WHERE id = :id")
+SELECT s.schedule, s.planned_at, s.state, s.reason, r.id, :now
+FROM unnest(:schedules, :instants, :states, :reasons, :runs) AS s (schedule, planned_at, state, reason, run)
+LEFT JOIN runs r ON r.public_id = s.run
+""").bindparams(
+    bindparam("schedules", type_=ARRAY(Text)),
+    bindparam("instants", type_=ARRAY(DateTime(timezone=True))),
+    bindparam("states", type_=ARRAY(Text)),
+    bindparam("reasons", type_=ARRAY(Text)),
+    bindparam("runs", type_=ARRAY(Text)),
+    bindparam("now", type_=DateTime(timezone=True)),
+)
+MOVE = text("""
+UPDATE schedules s SET planned_until = m.planned_until, next_at = m.next_at
+FROM unnest(:ids, :untils, :nexts) AS m (id, planned_until, next_at) WHERE s.id = m.id
+""").bindparams(
+    bindparam("ids", type_=ARRAY(Text)),
+    bindparam("untils", type_=ARRAY(DateTime(timezone=True))),
+    bindparam("nexts", type_=ARRAY(DateTime(timezone=True))),
+)
 
 
 class Batch:
@@ -56,7 +70,7 @@ class Batch:
         self._make = make
         self._now = now
         self._decided: list[tuple[str, Slot, ScheduleEntry | None]] = []
-        self._moves: list[dict[str, Any]] = []
+        self._moves: dict[str, tuple[datetime, datetime | None]] = {}
 
     def add(
         self, schedule: str, timetable: Timetable, since: datetime, entry: ScheduleEntry, missed: Missed
@@ -68,7 +82,7 @@ class Batch:
         for slot in decide(schedule, instants, later=len(later), now=self._now, missed=missed):
             self._decided.append((schedule, slot, entry))
         until, upcoming = (instants[-1], later[0]) if later else (self._now, following)
-        self._moves.append({"id": schedule, "planned_until": until, "next_at": upcoming})
+        self._moves[schedule] = until, upcoming
         return until
 
     def skip(self, schedule: str, slots: Sequence[Slot]) -> None:
@@ -86,7 +100,9 @@ class Batch:
         probes = Probes(self._connection, _triggers_of(decided), self._now)
         decided = _held_back(decided, probes)
         runs = [each.starts for each in decided if each.starts is not None]
-        self._write(runs, [self._kept(each) for each in decided])
+        add_runs(self._connection, runs)
+        self._add_slots(decided)
+        self._move()
         probes.write()
         tell(self._connection, decided)
         stop_superseded(self._connection, decided)
@@ -102,22 +118,25 @@ class Batch:
             return Instant(schedule, Slot(slot.planned_at, SlotState.SKIPPED, made.reason))
         return Instant(schedule, slot, made)
 
-    def _kept(self, decided: Decided) -> dict[str, Any]:
-        slot = decided.slot
-        return {
-            "schedule": decided.instant.schedule,
-            "planned_at": slot.planned_at,
-            "state": slot.state.value,
-            "reason": slot.reason,
-            "run": decided.slot_run,
-            "now": self._now,
+    def _add_slots(self, decided: Sequence[Decided]) -> None:
+        if not decided:
+            return
+        slots = [each.slot for each in decided]
+        asked = {
+            "schedules": [each.instant.schedule for each in decided],
+            "instants": [slot.planned_at for slot in slots],
+            "states": [slot.state.value for slot in slots],
+            "reasons": [slot.reason for slot in slots],
+            "runs": [each.slot_run for each in decided],
         }
+        self._connection.execute(ADD_SLOTS, {**asked, "now": self._now})
 
-    def _write(self, runs: Sequence[NewRun], slots: list[dict[str, Any]]) -> None:
-        add_runs(self._connection, runs)
-        for statement, several in ((ADD_SLOT, slots), (MOVE, self._moves)):
-            if several:
-                self._connection.execute(statement, several)
+    def _move(self) -> None:
+        if not self._moves:
+            return
+        untils, nexts = zip(*self._moves.values(), strict=True)
+        moved = {"ids": list(self._moves), "untils": list(untils), "nexts": list(nexts)}
+        self._connection.execute(MOVE, moved)
 
     def _undecided(self) -> list[tuple[str, Slot, ScheduleEntry | None]]:
         if not self._decided:
