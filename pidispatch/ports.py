@@ -259,9 +259,6 @@ class GitBox(Protocol):
         Raises EngineUnavailable, ImageMissing, BoxFault, and FolderRefused when it is not the folder that was opened.
         """
 
-    def diff(self, folder: LocalFolder, *, since: str, image: str) -> bytes:
-        """The change of the work tree against commit `since`, bounded. Raises as `state`."""
-
     def skills(
         self, folder: LocalFolder, *, commit: str, flows: Sequence[str], image: str
     ) -> Mapping[str, bytes]:

@@ -1,5 +1,6 @@
 """Fakes below the ports of what is outside of a worker; tests/contract holds them against the real things."""
 
+import threading
 from dataclasses import dataclass, field
 
 from pidispatch.domain.box.facts import FolderState, ImageFacts, JobPaths
@@ -7,6 +8,7 @@ from pidispatch.domain.providers.calls import ProviderFacts
 from pidispatch.domain.providers.rates import Rating
 from pidispatch.domain.text.redaction import Redactor
 from pidispatch.errors import EngineUnavailable, FolderRefused, GatewayUnavailable, QueueUnavailable
+from pidispatch.ports import CheckEnd
 from tests.support.image import IMAGE
 
 KEY = "sk-test-4c1f9e07d2b8a6533f"  # of the gateway alone
@@ -167,3 +169,27 @@ class FakeSkills:
         if isinstance(found, Exception):
             raise found
         return found
+
+
+@dataclass
+class FakeChecks:
+    """`ports.WaitChecks`. Programs that all take until they are released, and say go; `most` ran at a time."""
+
+    release: threading.Event = field(default_factory=threading.Event)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    now: int = 0
+    most: int = 0
+    broken_off: bool = False
+
+    def ask(self, program, target):
+        with self.lock:
+            self.now += 1
+            self.most = max(self.most, self.now)
+        self.release.wait(20)
+        with self.lock:
+            self.now -= 1
+        return CheckEnd(None, broken_off=True) if self.broken_off else CheckEnd(0)
+
+    def break_off(self):
+        self.broken_off = True
+        self.release.set()

@@ -11,11 +11,11 @@ from sqlalchemy import text
 from pidispatch.domain.runs.ask import WaitAfter, WaitProfile
 from pidispatch.domain.triggers.wait import WaitBounds
 from pidispatch.errors import DatabaseUnavailable, QueueUnavailable
-from pidispatch.ports import CheckEnd
 from pidispatch.services.waitcheck import CheckPrograms
 from pidispatch.store.runs import cancelling
 from pidispatch.store.runs.waits import Waits
 from pidispatch.upkeep.waiting import WaitKeeper
+from tests.fakes.outside import FakeChecks
 from tests.store.builders import HOST, a_held_run, a_host, assert_ledger_is_exact, row, try_next, value
 from tests.support.patience import slowness, until
 
@@ -365,30 +365,8 @@ def test_two_workers_ask_one_run_once(place, thread):
     assert len(place.asked()) == 4
 
 
-@dataclass
-class CountingChecks:
-    """Programs that all take until they are released; `most` ran at a time."""
-
-    release: threading.Event = field(default_factory=threading.Event)
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    now: int = 0
-    most: int = 0
-
-    def ask(self, program, target):
-        with self.lock:
-            self.now += 1
-            self.most = max(self.most, self.now)
-        self.release.wait(20)
-        with self.lock:
-            self.now -= 1
-        return CheckEnd(0)
-
-    def break_off(self):
-        self.release.set()
-
-
 def test_checks_of_two_workers_share_their_slots(place):
-    checks = CountingChecks()
+    checks = FakeChecks()
     for _ in range(6):
         a_held_run(place.database, CI)
     keepers = [place.keeper(worker=f"h1:{number}", slots=2, checks=checks) for number in range(2)]
