@@ -45,6 +45,7 @@ The rows, each knowing only those below it (docs/rooms.svg shows which rooms sha
         limits         windows, pauses, policy, and the files that set them
         triggers       what triggers.json means, events, one-shots, breakers, waits
             grammar        the grammar of triggers.json
+        forges         what GitHub, GitLab, Forgejo and Azure DevOps say and do each in its own way
         schedules      instants of a cron pattern in its zone
         providers      providers, wire APIs, prices, pressure
         egress         hosts, addresses, the allowlist

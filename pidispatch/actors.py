@@ -16,9 +16,9 @@ from pidispatch.app.loading import loading
 from pidispatch.errors import PidispatchError
 from pidispatch.queue.admission import take_claim
 from pidispatch.queue.bells import FINISH, FIRST, LAST, LOOK, START, ends_of, queue_of
+from pidispatch.services.child import VARIABLE as PARENT_PIPE
+from pidispatch.services.child import exit_when_parent_dies
 from pidispatch.services.execwrap import die_with_parent
-from pidispatch.services.parentpipe import VARIABLE as PARENT_PIPE
-from pidispatch.services.parentpipe import exit_when_parent_dies
 
 if TYPE_CHECKING:
     from pidispatch.app.worker import WorkerApp

@@ -44,8 +44,8 @@ from pidispatch.store.runs.transitions import Runs
 from pidispatch.store.runs.waits import Waits
 from pidispatch.store.triggers.breakercount import Breakers
 from pidispatch.upkeep.breakers import BreakerKeeper
-from pidispatch.upkeep.losses import LostLookers
 from pidispatch.upkeep.marking import Marking, mark_logged
+from pidispatch.upkeep.reconciler import LostLookers
 from pidispatch.upkeep.waiting import WaitKeeper
 
 

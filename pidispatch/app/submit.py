@@ -8,8 +8,7 @@ from functools import partial
 
 from pidispatch.app.firing import ByHand, NotFired, entry_named
 from pidispatch.app.installation import Installation
-from pidispatch.app.receipts import read_after
-from pidispatch.app.verbs.queue import standing_of
+from pidispatch.app.verbs.queue import read_after, standing_of
 from pidispatch.config import Settings
 from pidispatch.config.environment import environment_for_others
 from pidispatch.domain.triggers.inforce import ScheduleEntry

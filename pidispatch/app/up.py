@@ -18,13 +18,27 @@ from pidispatch.config.environment import environment
 from pidispatch.domain import words
 from pidispatch.errors import PidispatchError
 from pidispatch.ports import KeptFiles
-from pidispatch.services.account import server_account
-from pidispatch.services.embedded import embedded_postgres, embedded_valkey
+from pidispatch.services.account import Account, server_account
 from pidispatch.services.home import Home
+from pidispatch.services.postgres import EmbeddedPostgres
 from pidispatch.services.supervisor import Asked, Died, StopAsked, Tree
+from pidispatch.services.valkey import EmbeddedValkey
 from pidispatch.store.hosts.hosts import Hosts
 from pidispatch.store.keptfiles import KeptFilesToRead
 from pidispatch.store.runs.transitions import Runs
+
+
+def embedded_valkey(home: Home, account: Account | None) -> EmbeddedValkey:
+    """Valkey of a prepared home."""
+    return EmbeddedValkey(home.valkey_data, home.valkey_run, account, log=home.logs / "valkey.log")
+
+
+def embedded_postgres(home: Home, account: Account | None, *, durable: bool = True) -> EmbeddedPostgres:
+    """Postgres of a prepared home."""
+    return EmbeddedPostgres(
+        home.postgres_data, home.postgres_run, account, log=home.logs / "postgres.log", durable=durable
+    )
+
 
 Say = Callable[[str], None]
 

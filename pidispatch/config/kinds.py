@@ -1,7 +1,7 @@
 """Name the kinds of value a setting can have, each with the grammar of its text."""
 
 from datetime import timedelta
-from enum import StrEnum
+from enum import Enum, StrEnum, auto
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -11,9 +11,22 @@ from pydantic import BeforeValidator, SecretStr
 from pidispatch.config import grammar, urls
 from pidispatch.config.forwarding import forwarded_names
 from pidispatch.config.grammar import COUNT_MAX, DAYS_MAX, HOURS_MAX, MINUTES_MAX, whole
-from pidispatch.config.marks import Mark
 from pidispatch.config.providers import provider_api
 from pidispatch.domain.text.address import TcpAddress, UnixAddress
+
+
+class Mark(Enum):
+    EMPTY_IS_SET = auto()
+    """An empty text is a value (which its grammar refuses), where elsewhere it means unset."""
+    HIDDEN = auto()
+    """A text that was refused may hold a secret; an accepted one is printed without it."""
+    SECRET = auto()
+    """Never printed: shown as `set` or `unset`."""
+    SIZE = auto()
+    """Bytes, printed as a size."""
+    DOLLARS = auto()
+    """Micro-dollars, printed as dollars."""
+
 
 Positive = Annotated[int, BeforeValidator(partial(whole, minimum=1))]
 Count = Annotated[int, BeforeValidator(partial(whole, minimum=1, maximum=COUNT_MAX))]

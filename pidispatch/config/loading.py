@@ -6,11 +6,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from pidispatch.config.families import FAMILIES, family
-from pidispatch.config.marks import Mark
+from pidispatch.config.kinds import Mark
 from pidispatch.config.notyet import NOT_ENFORCED_YET, not_enforced
 from pidispatch.config.place import Place, default_texts
 from pidispatch.config.problems import problems_of
+from pidispatch.config.providers import FAMILIES, family
 from pidispatch.config.settings import FIELDS, Settings, is_marked
 from pidispatch.config.sources import read_sources
 from pidispatch.errors import ConfigurationRefused

@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from pidispatch.config.grammar import Unwanted
-from pidispatch.config.marks import Mark
+from pidispatch.config.kinds import Mark
 from pidispatch.config.settings import is_marked
 
 SHOWN_LENGTH = 200

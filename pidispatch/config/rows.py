@@ -8,10 +8,9 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from pidispatch.config.families import FAMILIES
 from pidispatch.config.grammar import GIBIBYTE, MEBIBYTE
-from pidispatch.config.marks import Mark
-from pidispatch.config.providers import provider_name
+from pidispatch.config.kinds import Mark
+from pidispatch.config.providers import FAMILIES, provider_name
 from pidispatch.config.settings import FIELDS, Settings, is_marked
 from pidispatch.config.sources import Source
 from pidispatch.config.urls import shown_url

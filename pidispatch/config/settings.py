@@ -26,6 +26,7 @@ from pidispatch.config.kinds import (
     Extensions,
     Hours,
     Listen,
+    Mark,
     Milliseconds,
     Minutes,
     Models,
@@ -50,7 +51,6 @@ from pidispatch.config.kinds import (
     Word,
     WorkerName,
 )
-from pidispatch.config.marks import Mark
 from pidispatch.config.sources import Source
 
 AT_SIGTERM = "PIDISPATCH_AT_SIGTERM"

@@ -6,8 +6,8 @@ import sys
 
 from pidispatch.app.loading import loading
 from pidispatch.errors import PidispatchError
-from pidispatch.services.parentpipe import VARIABLE as PARENT_PIPE
-from pidispatch.services.parentpipe import exit_when_parent_dies
+from pidispatch.services.child import VARIABLE as PARENT_PIPE
+from pidispatch.services.child import exit_when_parent_dies
 
 MOST_SOCKETS = 65_536
 

@@ -6,7 +6,6 @@ from datetime import timedelta
 
 import structlog
 
-from pidispatch.domain.health.spans import Laps
 from pidispatch.domain.limits.admission import (
     Admitted,
     Answer,
@@ -19,7 +18,7 @@ from pidispatch.domain.limits.admission import (
 )
 from pidispatch.domain.limits.policy import Policy
 from pidispatch.domain.runs.run import Claim, Waiting
-from pidispatch.flows.checks import CheckPass, Checks
+from pidispatch.flows.checks import CheckPass, Checks, Laps
 from pidispatch.ports import Images, Notes, Policies
 from pidispatch.store.admission.transaction import Admissions
 

@@ -6,7 +6,6 @@ from datetime import timedelta
 
 from pidispatch.domain import words
 from pidispatch.domain.box.facts import ImageFacts, LocalFolder
-from pidispatch.domain.health.spans import Laps
 from pidispatch.domain.limits.admission import Deferred, Facts, Ready, Refused
 from pidispatch.domain.limits.policy import Policy, Subject
 from pidispatch.domain.providers.calls import ProviderFacts
@@ -18,6 +17,25 @@ from pidispatch.domain.runs.run import Waiting
 from pidispatch.domain.triggers.trigger import Disarmed
 from pidispatch.errors import EngineUnavailable, FolderRefused, GatewayUnavailable
 from pidispatch.ports import CheckSkills, Doors, Images, Notes, OpenFolder
+
+
+class Laps:
+    """A stopwatch. `clock` tells seconds that never run backwards; a step's time counts from the one before it."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._last = clock()
+        self._steps: dict[str, float] = {}
+
+    def lap(self, step: str) -> None:
+        """End a step; a step that comes again is added up."""
+        now = self._clock()
+        self._steps[step] = self._steps.get(step, 0.0) + now - self._last
+        self._last = now
+
+    def milliseconds(self) -> dict[str, float]:
+        return {step: round(seconds * 1000, 1) for step, seconds in self._steps.items()}
+
 
 LOCAL = "local"
 BUSY_LOOK = timedelta(minutes=5)  # a window may end early: another key, a gateway that was restarted

@@ -28,7 +28,6 @@ from pidispatch.domain.box.sandbox import (
     Mount,
     box_name,
 )
-from pidispatch.domain.health.spans import Laps
 from pidispatch.domain.runs.names import folder_mutex
 from pidispatch.domain.runs.outcome import Again, End
 from pidispatch.domain.runs.run import BoxEnd, Claim, Job, Outcome
@@ -45,6 +44,7 @@ from pidispatch.errors import (
     StaleEpoch,
     Unavailable,
 )
+from pidispatch.flows.checks import Laps
 from pidispatch.flows.cleanup import Cleanup
 from pidispatch.flows.inputs import job_files
 from pidispatch.flows.sessions import SessionKeeper

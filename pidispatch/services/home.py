@@ -4,6 +4,8 @@ import contextlib
 import fcntl
 import json
 import os
+import socket
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -12,8 +14,29 @@ from pathlib import Path
 from pidispatch.errors import ConfigurationRefused
 from pidispatch.services.account import Account, require_reach
 from pidispatch.services.ballast import Ballast
-from pidispatch.services.faults import AlreadyRunning
-from pidispatch.services.sockets import require_short
+from pidispatch.services.faults import AlreadyRunning, PathTooLong
+
+LIMIT = 107 if sys.platform == "linux" else 103
+
+
+def require_short(path: Path) -> None:
+    """Raises PathTooLong: the kernel would refuse the path, or worse, libraries would cut it."""
+    if len(bytes(path)) > LIMIT:
+        raise PathTooLong(path, LIMIT)
+
+
+@contextlib.contextmanager
+def connected(path: Path, timeout: float = 2.0) -> Iterator[socket.socket | None]:
+    """A connection to `path`, or None when nobody listens there."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as stream:
+        stream.settimeout(timeout)
+        try:
+            stream.connect(str(path))
+        except OSError:
+            yield None
+        else:
+            yield stream
+
 
 POSTGRES_SOCKET = ".s.PGSQL.5432"
 # A reader of `running_urls` holds the lock for an instant; that must not look like a second `up`.

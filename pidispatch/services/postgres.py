@@ -10,9 +10,8 @@ from pidispatch.services.account import Account, give_directory, require_reach
 from pidispatch.services.binaries import PostgresBinaries, find_postgres
 from pidispatch.services.carry import reachable_postgres
 from pidispatch.services.faults import ServiceFailed
-from pidispatch.services.home import POSTGRES_SOCKET, pid_in
+from pidispatch.services.home import POSTGRES_SOCKET, connected, pid_in, require_short
 from pidispatch.services.leftover import end_occupant, occupant
-from pidispatch.services.sockets import connected, require_short
 
 # SIGINT: roll back and stop; SIGQUIT: stop now and recover at the next start.
 _STOP = ((signal.SIGINT, 30.0), (signal.SIGQUIT, 5.0))

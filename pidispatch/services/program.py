@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pidispatch.services import child
-from pidispatch.services.parentpipe import VARIABLE
+from pidispatch.services.child import VARIABLE
 
 _LONGEST_PAUSE = 30.0
 _STABLE_AFTER = 60.0

@@ -10,9 +10,8 @@ from pidispatch.services.account import Account, give_directory, require_reach
 from pidispatch.services.binaries import ValkeyBinary, find_valkey
 from pidispatch.services.carry import reachable_valkey
 from pidispatch.services.faults import ServiceFailed
-from pidispatch.services.home import pid_in
+from pidispatch.services.home import connected, pid_in, require_short
 from pidispatch.services.leftover import end_occupant, occupant
-from pidispatch.services.sockets import connected, require_short
 
 SOCKET_NAME = "valkey.sock"
 _STOP = ((signal.SIGTERM, 15.0),)

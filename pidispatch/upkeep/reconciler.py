@@ -10,6 +10,7 @@ import structlog
 
 from pidispatch.domain import words
 from pidispatch.domain.box.facts import BoxState
+from pidispatch.domain.runs.outcome import NotNow
 from pidispatch.domain.runs.reconcile import (
     STOP_GRACE,
     Absence,
@@ -24,12 +25,33 @@ from pidispatch.domain.runs.run import Claim, Occupant
 from pidispatch.errors import EngineUnavailable, PidispatchError, QueueUnavailable, StaleEpoch
 from pidispatch.flows.finish import Finisher
 from pidispatch.flows.tenure import BoxFinder, Hands, Tenure
-from pidispatch.ports import Bell, Boxes, BoxWatch
+from pidispatch.ports import Bell, Boxes, BoxWatch, Notes
 from pidispatch.store.hosts.hosts import Hosts
+from pidispatch.store.runs.losses import Losses
 from pidispatch.store.runs.transitions import Runs
-from pidispatch.upkeep.losses import LostLookers
 from pidispatch.upkeep.orphans import Orphans, attempt_of
 from pidispatch.upkeep.pool import DaemonPool
+
+
+class LostLookers:
+    """Called when a worker starts, before it hears a bell, and at each look of the reconciler."""
+
+    def __init__(self, notes: Notes, losses: Losses) -> None:
+        self._notes, self._losses = notes, losses
+        self._counted: set[tuple[int, int]] = set()
+
+    def count(self) -> None:
+        """Count what was not counted yet; the epoch keeps several processes from doing it twice. Raises DatabaseUnavailable."""
+        lost = set(self._notes.lookers_lost())
+        self._counted &= lost
+        for run_id, epoch in sorted(lost - self._counted):
+            verdict = self._losses.lost_over(run_id, epoch)
+            if isinstance(verdict, NotNow):
+                continue  # whoever holds its row keeps it from being looked at, too
+            self._counted.add((run_id, epoch))
+            if verdict is not None:
+                log.warning("worker_lost_over_a_look", run=run_id, verdict=str(verdict))
+
 
 log = structlog.get_logger(__name__)
 

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from pidispatch.config import NO_EFFECT_YET, NOT_ENFORCED_YET, Place, describe, load, without_effect
-from pidispatch.config.families import FAMILIES
+from pidispatch.config.providers import FAMILIES
 from pidispatch.config.settings import FIELDS
 
 ROOT = Path(__file__).parents[2]

@@ -1,6 +1,6 @@
 """The stopwatch of an act's steps."""
 
-from pidispatch.domain.health.spans import Laps
+from pidispatch.flows.checks import Laps
 
 
 def test_each_step_counts_from_the_one_before_and_a_repeated_step_adds_up():

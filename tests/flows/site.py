@@ -31,9 +31,8 @@ from pidispatch.store.runs.losses import Losses
 from pidispatch.store.runs.sessions import Sessions
 from pidispatch.store.runs.transitions import Runs
 from pidispatch.upkeep.breakers import BreakerKeeper
-from pidispatch.upkeep.losses import LostLookers
 from pidispatch.upkeep.orphans import Orphans
-from pidispatch.upkeep.reconciler import Reconciler
+from pidispatch.upkeep.reconciler import LostLookers, Reconciler
 from pidispatch.upkeep.workspaces import WorkspaceWatch
 from tests.fakes.boxes import FakeBoxes
 from tests.fakes.mounts import FakeMounts

@@ -14,7 +14,7 @@ SERVE = """
     import json, sys, time
     from pathlib import Path
     from pidispatch.services.account import server_account
-    from pidispatch.services.embedded import embedded_postgres, embedded_valkey
+    from pidispatch.app.up import embedded_postgres, embedded_valkey
     from pidispatch.services.home import Home
 
     began = time.monotonic()

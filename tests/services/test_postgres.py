@@ -10,9 +10,9 @@ import psutil
 import psycopg
 import pytest
 
+from pidispatch.app.up import embedded_postgres
 from pidispatch.services import child
 from pidispatch.services.binaries import find_postgres
-from pidispatch.services.embedded import embedded_postgres
 from pidispatch.services.faults import BinariesMissing, PathTooLong, ServiceFailed
 from pidispatch.services.postgres import EmbeddedPostgres
 from tests.services.conftest import gone, seconds_until

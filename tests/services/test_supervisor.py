@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from pidispatch.app.up import embedded_valkey
 from pidispatch.services import child
-from pidispatch.services.embedded import embedded_valkey
 from pidispatch.services.faults import ServiceFailed
 from pidispatch.services.program import Backoff
 from pidispatch.services.supervisor import Died, Tree
@@ -21,7 +21,7 @@ from tests.support.patience import slowness
 FAMILY = """
 import os, sys, time
 sys.path.insert(0, sys.argv[2])
-from pidispatch.services.parentpipe import VARIABLE, exit_when_parent_dies
+from pidispatch.services.child import VARIABLE, exit_when_parent_dies
 helper = os.fork()
 if helper == 0:
     os.setsid()

@@ -8,8 +8,8 @@ import psutil
 import pytest
 import redis
 
+from pidispatch.app.up import embedded_valkey
 from pidispatch.services.binaries import find_valkey
-from pidispatch.services.embedded import embedded_valkey
 from pidispatch.services.faults import PathTooLong, ServiceFailed
 from pidispatch.services.valkey import EmbeddedValkey
 from tests.services.conftest import seconds_until

@@ -31,9 +31,8 @@ from pidispatch.store.runs.losses import Losses
 from pidispatch.store.runs.sessions import Sessions
 from pidispatch.store.runs.transitions import Runs
 from pidispatch.upkeep.breakers import BreakerKeeper
-from pidispatch.upkeep.losses import LostLookers
 from pidispatch.upkeep.orphans import Orphans
-from pidispatch.upkeep.reconciler import Reconciler
+from pidispatch.upkeep.reconciler import LostLookers, Reconciler
 from tests.fakes.mounts import FakeMounts
 from tests.fakes.notes import FakeNotes
 from tests.fakes.outside import FakeBell, FakeDoors, FakeFiles, FakeGitBox, FakeImages, FakeSkills

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from pidispatch.app.installation import Installation
 from pidispatch.app.policy import FilePolicies
-from pidispatch.app.receipts import read_after
-from pidispatch.app.verbs.queue import standing_of
+from pidispatch.app.verbs.queue import read_after, standing_of
 from pidispatch.domain.limits.policy import Policy
 from pidispatch.domain.limits.windows import EVERYTHING, PROJECT
 from pidispatch.domain.runs.names import folder_scope

@@ -1,7 +1,8 @@
 """Say what is true of the queue and of its budget now, by the rows and the files of limits in force."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from pidispatch.app.installation import Installation
 from pidispatch.app.policy import FilePolicies
@@ -16,6 +17,17 @@ from pidispatch.store.read import budget as budgets
 from pidispatch.store.read import queue as standing
 from pidispatch.store.read.budget import BudgetRecord, BudgetWindow
 from pidispatch.store.read.queue import HostRecord, QueueStatus
+
+T = TypeVar("T")
+
+
+def read_after(read: Callable[[], T]) -> tuple[T | None, str | None]:
+    """What was read after a commit, or the sentence why it could not be: an error here would deny what was stored."""
+    try:
+        return read(), None
+    except PidispatchError as error:
+        return None, str(error)
+
 
 __all__ = [
     "BudgetRecord",

@@ -7,8 +7,7 @@ from typing import Any
 from pidispatch.domain.providers import wireapis
 from pidispatch.domain.providers.rates import CacheWrites
 from pidispatch.gateway.wire.api import NOTHING, OF_ANY_API, TIERS, ErrorText, Reader, WireApi, names
-from pidispatch.gateway.wire.members import check_setting
-from pidispatch.gateway.wire.parts import size
+from pidispatch.gateway.wire.members import check_setting, size
 from pidispatch.gateway.wire.references import MOST_SHOWN, looks_like_address
 from pidispatch.gateway.wire.scanning import NotARequest, Span, as_count, as_dict, first_count, value
 from pidispatch.gateway.wire.shapes import CACHE_CONTROL, shape, shapes

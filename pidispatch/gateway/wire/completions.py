@@ -14,7 +14,7 @@ from pidispatch.gateway.wire.api import (
     names,
     openai_error,
 )
-from pidispatch.gateway.wire.parts import check_annotations, check_data, check_file, size
+from pidispatch.gateway.wire.members import check_annotations, check_data, check_file, size
 from pidispatch.gateway.wire.scanning import Span, as_count, as_dict, as_dicts, first_count
 from pidispatch.gateway.wire.shapes import CACHE_CONTROL, TOOL_INSIDE, shape, shapes
 from pidispatch.gateway.wire.usage import Tally, Usage, split_usage, text_size

@@ -15,8 +15,7 @@ from pidispatch.gateway.wire.api import (
     names,
     openai_error,
 )
-from pidispatch.gateway.wire.members import check_setting
-from pidispatch.gateway.wire.parts import check_annotations, check_file, size
+from pidispatch.gateway.wire.members import check_annotations, check_file, check_setting, size
 from pidispatch.gateway.wire.references import MOST_SHOWN
 from pidispatch.gateway.wire.scanning import Span, as_count, as_dict, as_dicts, first_count
 from pidispatch.gateway.wire.shapes import CACHE_CONTROL, shape, shapes
