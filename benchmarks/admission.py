@@ -8,7 +8,6 @@ The last line is one JSON object. See benchmarks/README.md.
 import argparse
 import contextlib
 import itertools
-import json
 import math
 import multiprocessing
 import shutil
@@ -24,7 +23,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # measure the checkout this file lies in, installed or not
 
-from sides import history  # noqa: E402
+from sides import history, verdict  # noqa: E402
 from sides.admitting import Order, serve  # noqa: E402
 
 from pidispatch.domain.limits.windows import EVERYTHING, run_caps  # noqa: E402
@@ -166,7 +165,7 @@ def measure(made: list[Place], rounds: int, each: int) -> None:
     print(file=sys.stderr)
 
 
-def report(made: list[Place]) -> int:
+def report(made: list[Place], before: verdict.Load, keep: str | None) -> int:
     ratios: list[float] = []
     for place in made:
         print(f"\n{place.rows} rows in runs: a second (median of rounds), ms")
@@ -199,8 +198,15 @@ def report(made: list[Place]) -> int:
         "target": TARGET_RATIO,
         "ok": ok,
     }
-    print(json.dumps(line))
-    return 0 if ok else 1
+    worst_of = [
+        min(
+            place.cells["ours", n].rates[number] / place.cells["floor", n].rates[number]
+            for place in made
+            for n in PROCESSES
+        )
+        for number in range(len(made[0].cells["ours", PROCESSES[0]].rates))
+    ]
+    return verdict.end(line, before, spread=worst_of, keep=keep)
 
 
 def main() -> int:
@@ -209,10 +215,12 @@ def main() -> int:
     )
     parser.add_argument("--quick", action="store_true", help=f"{QUICK[-1]} rows, at most 60 s")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
+    verdict.add_options(parser)
     asked = parser.parse_args()
+    before = verdict.load()
     with server() as postgres, places(postgres, QUICK if asked.quick else FULL) as made:
         measure(made, asked.rounds, QUICK_EACH if asked.quick else EACH)
-        return report(made)
+        return report(made, before, asked.keep)
 
 
 if __name__ == "__main__":

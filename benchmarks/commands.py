@@ -6,7 +6,6 @@ The last line is one JSON object. See benchmarks/README.md.
 """
 
 import argparse
-import json
 import os
 import resource
 import subprocess
@@ -20,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # measure the checkout this file lies in, installed or not
 
 from admission import new_database, server  # noqa: E402
+from sides import verdict  # noqa: E402
 
 from pidispatch.store import migrating  # noqa: E402
 from pidispatch.store.database import Database  # noqa: E402
@@ -67,7 +67,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--rounds", type=int)
+    verdict.add_options(parser)
     options = parser.parse_args()
+    before = verdict.load()
     programs = {f"bare {name}": [sys.executable, "-c", program] for name, program in LIBRARIES.items()}
     programs |= {name: [sys.executable, "-m", "pidispatch", name] for name in COMMANDS}
     found: dict[str, list[float]] = {name: [] for name in programs}
@@ -83,16 +85,20 @@ def main() -> int:
         beside = f"  {ratios[name]:.2f} of its bare libraries" if name in ratios else ""
         print(f"{name:<10} {seconds * 1000:6.0f} ms{beside}")
     worst = max(ratios.values())
-    verdict = {
-        "name": "processor time of a command, in that of its bare libraries, worst",
+    line = {
+        "name": "commands",
+        "of": "processor time of the worst command, in that of its bare libraries",
         "value": round(worst, 2),
         "unit": "ratio",
         "target": TARGET,
         "ok": worst <= TARGET,
         "seconds": {name: round(seconds, 3) for name, seconds in best.items()},
     }
-    print(json.dumps(verdict))
-    return 0 if verdict["ok"] else 1
+    rounds = [
+        max(found[name][number] / found[f"bare {libraries}"][number] for name, libraries in COMMANDS.items())
+        for number in range(len(found["--help"]))
+    ]
+    return verdict.end(line, before, spread=rounds, keep=options.keep)
 
 
 if __name__ == "__main__":

@@ -20,11 +20,12 @@ from typing import Protocol
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # measure the checkout this file lies in, installed or not
 
+from sides import verdict  # noqa: E402
 from sides.floor import Floor  # noqa: E402
 from sides.marker import Site, marked_image  # noqa: E402
 from sides.ours import Ours  # noqa: E402
 from sides.reference import NotThere, Reference  # noqa: E402
-from sides.report import Figures, print_figures, print_steps, print_verdict  # noqa: E402
+from sides.report import Figures, added_line, print_figures, print_steps  # noqa: E402
 
 ROUNDS, QUICK_ROUNDS, WARM = 30, 6, 1
 QUICK_SECONDS = 45.0  # a busy machine gets fewer quick rounds: the servers take some seconds to start and end
@@ -74,7 +75,9 @@ def main() -> int:
     )
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_ROUNDS} rounds, at most 60 s")
     parser.add_argument("--rounds", type=int, help=f"default {ROUNDS}")
+    verdict.add_options(parser)
     asked = parser.parse_args()
+    before = verdict.load()
     rounds = asked.rounds or (QUICK_ROUNDS if asked.quick else ROUNDS)
     until = time.monotonic() + QUICK_SECONDS if asked.quick else math.inf
     with place() as home, marked_image(JOB_IMAGE) as image, contextlib.ExitStack() as stack:
@@ -90,7 +93,10 @@ def main() -> int:
         steps, first = ours.steps(skip=WARM), ours.first_steps()
     print_figures(figures, floor=floor.name)
     print_steps(steps, first=first, floor=floor.steps(skip=WARM))
-    return print_verdict(figures[ours.name], figures[floor.name], median=TARGET_MEDIAN, p95=TARGET_P95)
+    theirs, here = figures[floor.name], figures[ours.name]
+    line = added_line(here, theirs, median=TARGET_MEDIAN, p95=TARGET_P95)
+    spread = [each - theirs.median for each in here.values]
+    return verdict.end(line, before, spread=spread, keep=asked.keep)
 
 
 if __name__ == "__main__":

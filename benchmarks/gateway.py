@@ -7,7 +7,6 @@ The last line is one JSON object. See benchmarks/README.md.
 
 import argparse
 import contextlib
-import json
 import multiprocessing
 import socket
 import statistics
@@ -22,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # measure the checkout this file lies in, installed or not
 
 from admission import new_database, server  # noqa: E402
-from sides import household, upstream  # noqa: E402
+from sides import household, upstream, verdict  # noqa: E402
 from sides.report import Figures  # noqa: E402
 from sides.streams import Connect, Streams, request  # noqa: E402
 
@@ -113,7 +112,7 @@ def measure(ways: dict[str, Connect], rounds: int) -> dict[tuple[str, int], Cell
     return cells
 
 
-def report(cells: dict[tuple[str, int], Cell]) -> int:
+def report(cells: dict[tuple[str, int], Cell], before: verdict.Load, keep: str | None) -> int:
     print(f"\n{'':>8}{'':>9}{'first byte, ms':>22}{'chunks a second':>26}")
     print(f"{'streams':>8} {'side':>8}{'median':>11}{'p95':>11}{'paced':>13}{'flat out':>13}")
     added, ratios, flat = [], [], []
@@ -140,8 +139,10 @@ def report(cells: dict[tuple[str, int], Cell]) -> int:
         "paced_ratio": [round(each, 3) for each in ratios],
         "flat_ratio": [round(each, 3) for each in flat],
     }
-    print(json.dumps(line))
-    return 0 if ok else 1
+    worst = max(STREAMS, key=lambda count: added[STREAMS.index(count)])
+    direct = statistics.median(cells["direct", worst].first)
+    spread = [each - direct for each in cells["gateway", worst].first]
+    return verdict.end(line, before, spread=spread, keep=keep)
 
 
 def main() -> int:
@@ -150,9 +151,12 @@ def main() -> int:
     )
     parser.add_argument("--quick", action="store_true", help="fewer rounds, at most 60 s")
     parser.add_argument("--rounds", type=int)
+    verdict.add_options(parser)
     asked = parser.parse_args()
+    before = verdict.load()
     with sides() as ways:
-        return report(measure(ways, asked.rounds or (QUICK_ROUNDS if asked.quick else ROUNDS)))
+        cells = measure(ways, asked.rounds or (QUICK_ROUNDS if asked.quick else ROUNDS))
+    return report(cells, before, asked.keep)
 
 
 if __name__ == "__main__":

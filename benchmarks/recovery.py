@@ -7,7 +7,6 @@ The last line is one JSON object. See benchmarks/README.md.
 
 import argparse
 import itertools
-import json
 import sys
 import tempfile
 import time
@@ -18,6 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # measure the checkout this file lies in, installed or not
 
+from sides import verdict  # noqa: E402
 from sides.stock import WORK_SECONDS, Stock  # noqa: E402
 
 from pidispatch.services.account import server_account  # noqa: E402
@@ -74,7 +74,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--rounds", type=int)
+    verdict.add_options(parser)
     options = parser.parse_args()
+    before = verdict.load()
     rounds = options.rounds or (QUICK_ROUNDS if options.quick else ROUNDS)
     limit = QUICK_LIMIT if options.quick else LIMIT
     with (
@@ -89,8 +91,9 @@ def main() -> int:
     said = f"not recovered in {limit:g} s" if theirs is None else f"{theirs - WORK_SECONDS:.1f} s"
     print(f"stock Dramatiq, its defaults: {said}")
     worst = max(seconds)
-    verdict = {
-        "name": "recovery after kill -9 of a worker, p100",
+    line = {
+        "name": "recovery",
+        "of": "the longest after kill -9 of a worker",
         "value": round(worst, 1),
         "unit": "s",
         "target": TARGET,
@@ -98,8 +101,7 @@ def main() -> int:
         "rounds": len(seconds),
         "stock": said,
     }
-    print(json.dumps(verdict))
-    return 0 if verdict["ok"] else 1
+    return verdict.end(line, before, spread=seconds, keep=options.keep)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from scripts import cli_page, rooms_picture, schema_page, words_page
+from scripts import benchmark_plots, cli_page, rooms_picture, schema_page, words_page
 
 DOCS = Path(__file__).parent.parent / "docs"
 
@@ -15,9 +15,11 @@ def pages() -> Mapping[str, str]:
         "rooms.svg": rooms_picture.picture(),
         "schema.md": schema_page.page(),
         "words.md": words_page.page(),
+        **benchmark_plots.plots(),
     }
 
 
 if __name__ == "__main__":
     for name, text in pages().items():
+        (DOCS / name).parent.mkdir(exist_ok=True)
         (DOCS / name).write_text(text, encoding="utf-8")

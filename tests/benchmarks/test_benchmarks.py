@@ -85,4 +85,22 @@ def test_a_benchmark_of_an_installation_ends_with_its_verdict(name):
 
 
 def assert_is_verdict(said):
-    assert {"name", "value", "unit", "target", "ok"} <= set(json.loads(said.splitlines()[-1])), said
+    line = json.loads(said.splitlines()[-1])
+    assert {"name", "value", "unit", "target", "ok", "spread", "machine", "load"} <= set(line), said
+    assert line["ok"] in {True, False, None}
+    assert line["spread"] is None or line["spread"][0] <= line["spread"][1]
+
+
+@pytest.mark.parametrize(("before", "after", "ok"), [(0.0, 0.1, True), (0.3, 0.0, None), (0.0, 0.3, None)])
+def test_there_is_no_verdict_where_others_are_at_work(before, after, ok, monkeypatch, capsys, tmp_path):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    verdict = importlib.import_module("sides.verdict")
+    monkeypatch.setattr(verdict, "load", lambda: verdict.Load(after, 1.0))
+    monkeypatch.setattr(verdict, "RESULTS", tmp_path / "results")
+    line = {"name": "made-up", "value": 2.0, "unit": "ms", "target": 3.0, "ok": True}
+
+    code = verdict.end(line, verdict.Load(before, 1.0), spread=[2.5, 1.5, 2.0], keep="1.2.3")
+
+    told = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert (told["ok"], told["spread"], code) == (ok, [1.5, 2.5], 0 if ok else 1)
+    assert json.loads((tmp_path / "results/1.2.3.made-up.json").read_text()) == told

@@ -9,7 +9,7 @@ import typer.main
 from pidispatch.entrypoints.cli import manual
 from pidispatch.entrypoints.cli.commands import cli
 from pidispatch.store.tables import METADATA
-from scripts import schema_page
+from scripts import benchmark_plots, schema_page
 from scripts.pages import pages
 
 ROOT = Path(__file__).parents[2]
@@ -79,3 +79,17 @@ def test_each_table_has_one_sentence():
 
     assert sorted(told) == sorted(METADATA.tables)
     assert all(each.endswith(".") for group in schema_page.SENTENCES.values() for each in group.values())
+
+
+def test_a_plot_shows_each_release_in_order_its_spread_and_no_verdict():
+    line = {"name": "x", "value": 3.5, "unit": "ms", "target": 3.0, "ok": True, "spread": [3.0, 4.0]}
+    later = {**line, "value": 2.5, "ok": None, "spread": None}
+
+    drawn = benchmark_plots.picture("x", [("0.2.0", line), ("0.10.0", later)])
+
+    assert drawn.index(">0.2.0<") < drawn.index(">0.10.0<")
+    assert drawn.count("<circle") == 2
+    assert drawn.count('class="spread"') == 1
+    assert drawn.count('fill-opacity="0"') == 1
+    ordered = sorted([Path("0.10.0.x.json"), Path("0.2.0.x.json")], key=benchmark_plots._release)
+    assert ordered[0].name == "0.2.0.x.json"

@@ -119,12 +119,12 @@ Found = tuple[str, str | None]
 def content_of(event: Event, trigger: Trigger) -> Stopped | Found:
     match trigger.on:
         case LabelEvent(labels):
-            if not _is_one_of(event, event.forge.issue_changed):
+            if not is_one_of(event, event.forge.issue_changed):
                 return Stopped(trigger, MatchGate.ACTION, words.ACTION_NOT_ACTIONABLE)
             found = label_found(event, labels)
             return found if isinstance(found, tuple) else Stopped(trigger, MatchGate.CONTENT, found)
         case CommentEvent(phrase):
-            if not _is_one_of(event, event.forge.commented):
+            if not is_one_of(event, event.forge.commented):
                 return Stopped(trigger, MatchGate.ACTION, words.ACTION_NOT_ACTIONABLE)
             said = has_phrase(text_of(event.comment), phrase)
             return (
@@ -138,7 +138,7 @@ def content_of(event: Event, trigger: Trigger) -> Stopped | Found:
             return Stopped(trigger, MatchGate.EVENT, words.OTHER_EVENT)
 
 
-def _is_one_of(event: Event, actions: AbstractSet[str] | None) -> bool:
+def is_one_of(event: Event, actions: AbstractSet[str] | None) -> bool:
     return actions is None or event.action in actions
 
 
