@@ -22,7 +22,7 @@ WANTED: Mapping[str, str] = {
     "array_nulls": "on",
     "default_transaction_deferrable": "off",
     "default_transaction_isolation": "read committed",
-    "idle_in_transaction_session_timeout": "60s",
+    "idle_in_transaction_session_timeout": "20s",  # what it holds stops others for less than the 30 s promised
     "idle_session_timeout": "0",
     "lock_timeout": "30s",
     "standard_conforming_strings": "on",

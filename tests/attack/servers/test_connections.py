@@ -15,7 +15,7 @@ from pidispatch.domain.providers.calls import CallEnd
 from pidispatch.domain.runs.run import State
 from pidispatch.errors import DatabaseUnavailable
 from pidispatch.services.account import server_account
-from pidispatch.store import migrating, schema, versions
+from pidispatch.store import connecting, migrating, schema, versions
 from pidispatch.store.database import Database, _leave_out_the_dead
 from pidispatch.store.pipeline import alone
 from pidispatch.store.read import history
@@ -53,7 +53,7 @@ SHOWN = {
     "standard_conforming_strings": "on",
     "statement_timeout": "1min",
     "lock_timeout": "30s",
-    "idle_in_transaction_session_timeout": "1min",
+    "idle_in_transaction_session_timeout": "20s",
     "synchronous_commit": "on",
     "transaction_isolation": "read committed",
 }
@@ -398,3 +398,24 @@ def test_a_pooler_that_dies_is_an_absence_and_its_return_is_met_by_a_new_connect
     assert "Traceback" not in caplog.text
     database.close()
     pooler.stop()
+
+
+# -- who stands still
+
+
+def test_a_process_that_stands_still_in_a_transaction_stops_its_host_for_less_than_is_promised(
+    database, database_url, monkeypatch
+):
+    """As one that is stopped, or whose machine swaps: Postgres ends its transaction, and an admission that waits goes on."""
+    seconds = connecting.WANTED["idle_in_transaction_session_timeout"]
+    assert int(seconds.removesuffix("s")) <= 20
+    monkeypatch.setitem(connecting.WANTED, "idle_in_transaction_session_timeout", "1s")
+    a_host(database)
+    a_run(database)
+    still = Database(database_url)
+    with pytest.raises(DatabaseUnavailable), still.transaction() as connection:
+        connection.execute(text("SELECT 1 FROM hosts FOR UPDATE"))
+
+        assert isinstance(try_next(database)[1], Admitted)
+        connection.execute(text("SELECT 1"))
+    still.close()
