@@ -73,7 +73,7 @@ def test_a_run_that_is_stopped_in_time_is_reported_gone(pidispatch, database, se
     assert list(said.document) == CANCELLED
     assert (said.document["was"], said.document["gone"]) == ("running", True)
     assert said.document["run"]["reason"] == "operator-cancel"
-    assert services.valkey.ask("LLEN pidispatch:runs.h1") == b":1\r\n"  # the reconciler is told at once
+    assert services.valkey.ask("LLEN pidispatch:ends.h1") == b":1\r\n"  # the reconciler is told at once
 
 
 def test_a_run_that_does_not_stop_is_reported_so_and_stays_cancelled(pidispatch, database, impatient):
