@@ -88,10 +88,18 @@ class _Work:
         fresh = self.tokens_in - self.read - self.written
         return price.cost(Tokens(fresh=fresh, out=made, cache_read=self.read, cache_write=self.written))
 
-    def made_when_cut(self) -> int:
-        if self.how.rate is None or self.how.cut != "client":
+    def made_when_cut(self, sent: bytes = b"") -> int:
+        """What it has reported it also bills."""
+        if self.how.rate is None or self.how.cut != "client" or self._has_reported(sent):
             return self.made
-        return min(self.made, int((self.provider.now - self.began) * self.how.rate) * self.choices)
+        # What took exactly its time is whole: the sum of floats that says so may be a hair less.
+        whole = int((self.provider.now - self.began) * self.how.rate + 1e-6)
+        return min(self.made, whole * self.choices)
+
+    def _has_reported(self, sent: bytes) -> bool:
+        plain = zlib.decompressobj(47).decompress(sent) if self.how.coding in {"gzip", "deflate"} else sent
+        last = self.last()
+        return last is not None and json.dumps(last).encode() in plain
 
     def begun_at(self, part: float) -> float:
         """When this part of the answer is made, at the earliest."""
@@ -111,11 +119,13 @@ class _Work:
             pack = {"gzip": gzip.compress, "deflate": zlib.compress}.get(self.how.coding, bytes)
             raw = pack(raw)
             events = [raw[at : at + 50] for at in range(0, len(raw), 50)]
+        sent = b""
         for number, event in enumerate(events, 1):
             self.provider.now = max(self.provider.now + self.how.seconds, self.begun_at(number / len(events)))
             if self.how.cut is not None and number >= self.how.cut_at:
-                self.provider.bill += self.cost(price, self.made_when_cut())
+                self.provider.bill += self.cost(price, self.made_when_cut(sent))
                 raise self.broken(line)
+            sent += event
             yield event
         self.provider.bill += self.cost(price, self.made)
 
